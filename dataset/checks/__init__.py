@@ -1,0 +1,1 @@
+"""What makes a dataset worth measuring on: one check a file."""

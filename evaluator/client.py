@@ -1,0 +1,187 @@
+"""The judge's side of one worker: start, load, lend, call, freeze, kill. Every wait has a deadline.
+
+Between calls the worker's whole tree is frozen. A call is: request queued while frozen, clock started, thaw, wait for
+"done", clock stopped, freeze. The clock therefore covers every instant in which foreign code can run.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kernelmill.evaluator import protocol
+from kernelmill.evaluator.protocol import Bind, Failure, Load
+from kernelmill.evaluator.sandbox import Limits, Mount, Sandbox
+from kernelmill.evaluator.worker import CHANNEL
+from kernelmill.trace_schema.errors import KernelMillError
+
+POLL_S = 0.05
+
+
+class WorkerLost(KernelMillError):
+    """The worker died, hung, flooded or broke the protocol. `kind` says which; `log` is its output."""
+
+    def __init__(self, kind: str, reason: str, log: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        """timeout, exited, protocol, memory, pids, log, unfreezable"""
+        self.log = log
+
+
+class RequestFailed(KernelMillError):
+    """The worker answered that a load or bind failed."""
+
+    def __init__(self, failure: Failure, log: str) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.log = log
+
+
+class Answer(NamedTuple):
+    """One timed call. `seconds` is the judge's: thaw to done."""
+
+    seconds: float
+    failure: Failure | None
+
+
+class WorkerProcess:
+    """One sandboxed worker."""
+
+    def __init__(
+        self, sandbox: Sandbox, artifact: Path | None, *, env: Mapping[str, str], limits: Limits, start_s: float
+    ) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        mounts = [Mount(artifact, "/artifact")] if artifact else []
+        self.artifact = sandbox.inside(mounts[0]) if mounts else ""
+        self.channel = ours
+        self._start_s = start_s
+        self.frozen = False
+        with theirs:
+            self.process = sandbox.spawn(
+                sandbox.python("kernelmill.evaluator.worker"),
+                mounts=mounts,
+                env={**env, CHANNEL: str(theirs.fileno())},
+                limits=limits,
+                fds=[theirs.fileno()],
+            )
+        self._poll = select.poll()
+        self._poll.register(self.channel, select.POLLIN)
+        self._poll.register(self.process.stdout, select.POLLIN)
+
+    def load(self, request: Load) -> None:
+        """Raises RequestFailed with the worker's words, or WorkerLost."""
+        self._ask(protocol.encode(request), (), self._start_s)
+
+    def bind(self, request: Bind, fds: Sequence[int]) -> None:
+        self._ask(protocol.encode(request), fds, self._start_s)
+
+    def _ask(self, packet: bytes, fds: Sequence[int], timeout_s: float) -> None:
+        self.thaw()
+        socket.send_fds(self.channel, [packet], list(fds))
+        answer = self._receive(time.monotonic() + timeout_s)
+        self.freeze()
+        if answer != b"ok":
+            raise RequestFailed(self._failure(answer), self.log)
+
+    def call(self, target: int, slot: int, timeout_s: float, at_done: Callable[[], None]) -> Answer:
+        """Time one call. `at_done` runs the moment the answer is here, before the freeze."""
+        request_id = os.urandom(8)
+        self.channel.send(protocol.GO.pack(b"G", request_id, target, slot))
+        deadline = time.monotonic() + timeout_s
+        start = time.perf_counter_ns()
+        self.thaw()
+        packet = self._receive(deadline)
+        seconds = (time.perf_counter_ns() - start) / 1e9
+        at_done()
+        if packet[:9] != b"D" + request_id or len(packet) != protocol.DONE.size:
+            self._lose("protocol", f"an answer that belongs to no request: {packet[:40]!r}")
+        failure = None
+        if packet[9] != protocol.OK:
+            failure = self._failure(self._receive(deadline))
+        self.freeze()
+        return Answer(seconds, failure)
+
+    def _failure(self, packet: bytes) -> Failure:
+        try:
+            return protocol.decode_failure(packet)
+        except protocol.ProtocolError as error:
+            self._lose("protocol", str(error))
+            raise AssertionError from error
+
+    def _receive(self, deadline: float) -> bytes:
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                self._lose("timeout", "no answer within the deadline")
+            for fd, _ in self._poll.poll(1000 * min(left, POLL_S)):
+                if fd == self.channel.fileno():
+                    return self._packet()
+                self.process.drain()
+            limit = self.process.limit_hit() if self.process.flooded or left < POLL_S else None
+            if limit:
+                self._lose(limit, f"exceeded its {limit} limit")
+            if self.process.popen.poll() is not None:
+                return self._packet()
+
+    def _packet(self) -> bytes:
+        try:
+            packet = self.channel.recv(protocol.MAX_BYTES, socket.MSG_DONTWAIT)
+        except OSError:
+            packet = b""
+        if packet:
+            return packet
+        code = self.process.exit_code()
+        limit = self.process.limit_hit()
+        if limit:
+            self._lose(limit, f"exceeded its {limit} limit")
+        self._lose("exited", _describe_exit(code))
+        raise AssertionError
+
+    def _lose(self, kind: str, reason: str) -> None:
+        if kind == "timeout":
+            kind = self.process.limit_hit() or kind
+            reason = reason if kind == "timeout" else f"exceeded its {kind} limit"
+        self.close()
+        raise WorkerLost(kind, reason, self.log)
+
+    def freeze(self) -> None:
+        try:
+            self.process.tree.freeze()
+        except KernelMillError as error:
+            self._lose("unfreezable", str(error))
+        self.frozen = True
+
+    def thaw(self) -> None:
+        self.process.tree.thaw()
+        self.frozen = False
+
+    def breathe(self, seconds: float) -> None:
+        """Let the tree run without a request, to see whether it still does something."""
+        self.thaw()
+        time.sleep(seconds)
+        self.freeze()
+
+    @property
+    def log(self) -> str:
+        return self.process.log
+
+    def limit_hit(self) -> str | None:
+        self.process.drain()
+        return self.process.limit_hit()
+
+    def close(self) -> None:
+        self.process.close()
+        self.channel.close()
+
+
+def _describe_exit(code: int) -> str:
+    """bwrap reports a signal as 128 + its number."""
+    number = -code if code < 0 else code - 128 if code > 128 else None
+    if number is None:
+        return f"the worker exited with code {code} during a request"
+    return f"the worker was killed by signal {number}"

@@ -1,0 +1,130 @@
+"""Comparison of samplers: each token must be in the support, and all tokens together must follow the distribution.
+
+Support: with top-p, a token is allowed if the probability of all strictly likelier tokens is below p (+ SLACK for
+float32 sums), which admits the token that crosses p and, among equal ones, any. With top-k, if fewer than k tokens are
+strictly likelier.
+
+Distribution: with tokens ordered by falling probability, a right sampler's randomised cumulative value
+U = F(before token) + V * P(token), V uniform, is uniform on [0, 1] whatever the row's distribution was. So the calls of
+a whole evaluation, each with other inputs, form one sample, tested by Kolmogorov-Smirnov at FALSE_REJECT.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernelmill.evaluator.compare.base import PASSED, Expectation, Finding, Truth
+from kernelmill.trace_schema import Definition, Verdict
+from kernelmill.trace_schema.errors import DatasetError
+
+if TYPE_CHECKING:
+    from kernelmill.evaluator.case import Case
+
+SLACK = 1e-5
+FALSE_REJECT = 1e-7
+"""How often a right sampler may fail the distribution test."""
+
+
+class SamplingExpectation:
+    """Sorted probabilities and the size of the support, by row."""
+
+    def __init__(
+        self, samples: str, probs: torch.Tensor, top_p: torch.Tensor | None, top_k: torch.Tensor | None
+    ) -> None:
+        self._samples = samples
+        self._probs = probs.double()
+        self._sorted, _ = torch.sort(self._probs, dim=-1, descending=True)
+        self._before = self._sorted.cumsum(-1) - self._sorted
+        keep = torch.ones_like(self._sorted, dtype=torch.bool)
+        if top_p is not None:
+            keep &= self._before < top_p.double().reshape(-1, 1) + SLACK
+        if top_k is not None:
+            keep &= torch.arange(keep.shape[-1]).reshape(1, -1) < top_k.reshape(-1, 1)
+        keep[:, 0] = True
+        self._threshold = torch.where(keep, self._sorted, torch.inf).amin(-1)
+        self._mass = torch.where(keep, self._sorted, 0.0).sum(-1)
+
+    def judge(self, outputs: Mapping[str, torch.Tensor]) -> Finding:
+        tokens = outputs[self._samples].long().flatten()
+        vocabulary = self._probs.shape[-1]
+        outside = (tokens < 0) | (tokens >= vocabulary)
+        if bool(outside.any()):
+            reason = f"{int(outside.sum())} sampled ids lie outside the vocabulary of {vocabulary}"
+            return Finding(Verdict.INCORRECT_NUMERICAL, reason, torch.inf, torch.inf)
+        chosen = self._probs.gather(1, tokens.reshape(-1, 1)).flatten()
+        wrong = (chosen < self._threshold) | (chosen <= 0)
+        if bool(wrong.any()):
+            reason = f"{int(wrong.sum())} of {len(tokens)} sampled ids are not in the support"
+            return Finding(Verdict.INCORRECT_NUMERICAL, reason, torch.inf, torch.inf)
+        return PASSED
+
+    def uniforms(self, outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The randomised cumulative values of the sampled tokens, one a row."""
+        tokens = outputs[self._samples].long().reshape(-1, 1)
+        chosen = self._probs.gather(1, tokens)
+        before = torch.where(self._sorted > chosen, self._sorted, 0.0).sum(-1)
+        ties = (self._sorted == chosen).sum(-1)
+        width = chosen.flatten() * ties
+        return (before + torch.rand(len(width), dtype=torch.float64) * width) / self._mass
+
+
+class Sampling:
+    """Comparator kind "sampling". Params name the tensors: probs, samples, and top_p or top_k where there is one."""
+
+    def __init__(self, definition: Definition, names: Mapping[str, str]) -> None:
+        for role, name in names.items():
+            if name not in definition.inputs and name not in definition.outputs:
+                raise DatasetError(f"{definition.name}: comparator param {role}={name!r} names no input or output")
+        self._names = names
+
+    @classmethod
+    def from_params(cls, definition: Definition) -> Sampling:
+        params = dict(definition.comparator.params) if definition.comparator else {}
+        known = {key: str(value) for key, value in params.items() if key in ("probs", "samples", "top_p", "top_k")}
+        if not {"probs", "samples"} <= known.keys():
+            raise DatasetError(f"{definition.name}: comparator sampling needs params probs and samples, got {params}")
+        return cls(definition, known)
+
+    @classmethod
+    def from_names(cls, definition: Definition) -> Sampling:
+        """The public sampling definitions name their tensors alike."""
+        names: dict[str, str] = {name: name for name in ("probs", "top_p", "top_k") if name in definition.inputs}
+        return cls(definition, {**names, "samples": next(iter(definition.outputs))})
+
+    def prepare(self, case: Case, inputs: Mapping[str, torch.Tensor], truth: Truth) -> Expectation:
+        limits = [inputs.get(self._names.get(role, "")) for role in ("top_p", "top_k")]
+        return SamplingExpectation(self._names["samples"], inputs[self._names["probs"]], *limits)
+
+    def agree(self, outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> bool | None:
+        return None
+
+    def conclude(
+        self, findings: list[tuple[Expectation, Mapping[str, torch.Tensor]]]
+    ) -> tuple[Finding, dict[str, Any]]:
+        values = [e.uniforms(outputs) for e, outputs in findings if isinstance(e, SamplingExpectation)]
+        if not values:
+            return PASSED, {}
+        p_value = ks_uniform(torch.cat(values))
+        extra = {"distribution_p_value": p_value, "samples": int(sum(len(v) for v in values))}
+        if p_value < FALSE_REJECT:
+            reason = f"the sampled ids do not follow the distribution (Kolmogorov-Smirnov p = {p_value:.2g})"
+            return Finding(Verdict.INCORRECT_NUMERICAL, reason, 0.0, 0.0), extra
+        return PASSED, extra
+
+
+def ks_uniform(values: torch.Tensor) -> float:
+    """p-value of the two-sided Kolmogorov-Smirnov test against U(0, 1), by Stephens' finite-sample correction."""
+    ordered, _ = torch.sort(values.clamp(0.0, 1.0))
+    count = len(ordered)
+    steps = torch.arange(1, count + 1, dtype=torch.float64) / count
+    distance = float(torch.maximum((steps - ordered).max(), (ordered - steps + 1 / count).max()))
+    root = math.sqrt(count)
+    scaled = (root + 0.12 + 0.11 / root) * distance
+    if scaled < 0.2:
+        return 1.0
+    terms = (2 * (-1) ** (k - 1) * math.exp(-2 * k * k * scaled * scaled) for k in range(1, 101))
+    return float(max(0.0, min(1.0, sum(terms))))

@@ -1,0 +1,211 @@
+"""What the traces of one definition say together on one device model, solution by solution and workload by workload.
+
+- Only the newest judge counts (the first number of its version), and of it one trace per measurement session.
+- A wrong answer is a wrong answer: no pass of the same source under the same judge undoes it. Other failures (a time
+  limit, a crash, a compiler out of memory) may be the host's, so there the latest judgement decides.
+- Three sittings or more are pooled, fewer give way to the latest: never the luckiest.
+- One CHEAT_DETECTED, on whatever device or workload, bars a solution for good; a SUSPECT bars it until a newer judge
+  has looked at that workload again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf, isfinite
+from statistics import median
+
+from kernelmill.evaluator.admission import Admission, Ignored, Judged, device_model_of, in_time, read
+from kernelmill.evaluator.statistics import MIN_SESSIONS, ONE, Kind, Ratio, pooled_ratio
+from kernelmill.trace_schema import Definition, Solution, Trace, Verdict, Workload
+
+WRONG = frozenset(
+    {
+        Verdict.INCORRECT_SHAPE,
+        Verdict.INCORRECT_DTYPE,
+        Verdict.INCORRECT_NUMERICAL,
+        Verdict.RULE_VIOLATION,
+        Verdict.SUSPECT,
+        Verdict.CHEAT_DETECTED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One solution on one workload; `ratio` is None unless it passed and was timed. Times in milliseconds."""
+
+    verdict: Verdict
+    reason: str | None = None
+    ratio: Ratio | None = None
+    solution_ms: float | None = None
+    baseline_ms: float | None = None
+    roofline_ms: float | None = None
+    traces: int = 1
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict is Verdict.PASSED
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One solution's findings by workload uuid; `barred` says why it may be neither used nor ranked."""
+
+    solution: str
+    solution_hash: str
+    first_judged: str
+    findings: Mapping[str, Finding]
+    barred: str | None = None
+
+    @property
+    def traces(self) -> int:
+        """How many traces the findings rest on."""
+        return sum(finding.traces for finding in self.findings.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that a score or a choice rests on."""
+
+    workloads: tuple[Workload, ...]
+    records: Mapping[str, Record]
+    ignored: Mapping[Ignored, int]
+    counted: tuple[Judged, ...] = field(repr=False)
+
+    @property
+    def baseline(self) -> str | None:
+        """The name of what the ratios are against; None where nothing was timed."""
+        statistics = (judged.evaluation.statistics for judged in sorted(self.counted, key=in_time))
+        return next((stats.baseline for stats in statistics if stats and stats.baseline), None)
+
+    @property
+    def baseline_ms(self) -> dict[str, float]:
+        """One baseline time per workload for all: the median over the sittings of solutions that aren't barred.
+
+        So every solution meets the same weights, and a workload has a time for those who failed it, too.
+        """
+        times = defaultdict(list)
+        for record in (record for record in self.records.values() if not record.barred):
+            for uuid, finding in record.findings.items():
+                if finding.baseline_ms is not None:
+                    times[uuid].append(finding.baseline_ms)
+        return {uuid: median(values) for uuid, values in times.items()}
+
+
+def gather(
+    definition: Definition,
+    workloads: Iterable[Workload],
+    traces: Iterable[Trace],
+    *,
+    device_model: str,
+    solutions: Mapping[str, Solution] | None = None,
+    accept_unsandboxed: bool = False,
+) -> Findings:
+    """Reads traces of any definition, device and age in any order; `solutions` and the flag are `Admission`'s."""
+    workloads = tuple(workloads)
+    ours = [trace for trace in traces if trace.definition == definition.name and not trace.is_workload]
+    readings = [(trace, read(trace)) for trace in ours]
+    judgements = [judged for _, judged in readings if judged]
+    foreign = [device_model_of(trace) for trace, judged in readings if judged is None]
+    admission = Admission(
+        definition,
+        workloads,
+        judgements,
+        device_model=device_model,
+        solutions=solutions,
+        accept_unsandboxed=accept_unsandboxed,
+    )
+    evidence = _by_solution(judged for judged in judgements if admission.not_evidence(judged) is None)
+    counted = tuple(judged for judged in judgements if admission.refusal(judged) is None)
+    records = {name: _record(evidence[name], own) for name, own in sorted(_by_solution(counted).items())}
+    ignored = Counter(reason for judged in judgements if (reason := admission.refusal(judged)))
+    ignored.update(Ignored.NO_STATISTICS if model == device_model else Ignored.OTHER_DEVICE for model in foreign)
+    ignored[Ignored.SUPERSEDED] = len(counted) - sum(record.traces for record in records.values())
+    return Findings(workloads, records, +ignored, counted)
+
+
+def _by_solution(judgements: Iterable[Judged]) -> dict[str, list[Judged]]:
+    groups: dict[str, list[Judged]] = defaultdict(list)
+    for judged in judgements:
+        groups[judged.solution].append(judged)
+    return groups
+
+
+def combine(judgements: Sequence[Judged]) -> Finding:
+    """What the judgements of one solution on one workload say together; the module's docstring has the rules."""
+    ordered = sorted(judgements, key=lambda judged: judged.order)
+    newest = [judged for judged in ordered if judged.judge == ordered[-1].judge]
+    wrong = [judged for judged in newest if judged.verdict in WRONG]
+    latest = (wrong or newest)[-1]
+    if latest.verdict is not Verdict.PASSED:
+        return Finding(latest.verdict, latest.evaluation.reason)
+    sittings = {judged.subject.session or at: judged for at, judged in enumerate(newest) if _ratio(judged)}
+    timed = sorted(sittings.values(), key=lambda judged: judged.order)
+    if not timed:
+        return Finding(Verdict.PASSED, latest.evaluation.reason)
+    return _timed(timed if len(timed) >= MIN_SESSIONS else timed[-1:])
+
+
+def _timed(judgements: Sequence[Judged]) -> Finding:
+    ratios = [ratio for judged in judgements if (ratio := _ratio(judged))]
+    statistics = [stats for judged in judgements if (stats := judged.evaluation.statistics)]
+    latest = judgements[-1].evaluation
+    return Finding(
+        verdict=Verdict.PASSED,
+        reason=latest.reason,
+        ratio=pooled_ratio(ratios) if len(ratios) >= MIN_SESSIONS else ratios[-1],
+        solution_ms=_middle(stats.median_ms for stats in statistics),
+        baseline_ms=_middle(stats.baseline_median_ms for stats in statistics),
+        roofline_ms=latest.evidence.roofline_ms if latest.evidence else None,
+        traces=len(judgements),
+    )
+
+
+def _ratio(judged: Judged) -> Ratio | None:
+    """Exactly 1 where the source is the baseline's own; (0, inf) around a ratio that came without an interval."""
+    statistics, subject = judged.evaluation.statistics, judged.subject
+    if judged.verdict is not Verdict.PASSED or statistics is None or not statistics.ratio:
+        return None
+    if subject.solution_hash == subject.baseline_hash:
+        return ONE
+    lo, hi = statistics.ratio_ci95 or (0.0, inf)
+    if not lo <= statistics.ratio <= hi:
+        lo, hi = 0.0, inf
+    kind: Kind = "sessions" if (statistics.sessions or 0) >= MIN_SESSIONS else "within-session"
+    return Ratio(statistics.ratio, lo, hi, kind)
+
+
+def _middle(times_ms: Iterable[float | None]) -> float | None:
+    known = [time for time in times_ms if time is not None and isfinite(time) and time > 0]
+    return median(known) if known else None
+
+
+def _record(evidence: Sequence[Judged], counted: Sequence[Judged]) -> Record:
+    cells: dict[str, list[Judged]] = defaultdict(list)
+    for judged in counted:
+        cells[judged.workload].append(judged)
+    first = min(evidence, key=in_time)
+    return Record(
+        solution=first.solution,
+        solution_hash=first.subject.solution_hash or "",
+        first_judged=first.evaluation.timestamp,
+        findings={workload: combine(cells[workload]) for workload in sorted(cells)},
+        barred=_barred(evidence),
+    )
+
+
+def _barred(evidence: Sequence[Judged]) -> str | None:
+    in_order = sorted(evidence, key=lambda judged: judged.order)
+    newest = {(judged.workload, judged.device_model): judged.judge for judged in in_order}
+    cheats = [judged for judged in in_order if judged.verdict is Verdict.CHEAT_DETECTED]
+    suspects = [
+        judged
+        for judged in in_order
+        if judged.verdict is Verdict.SUSPECT and judged.judge == newest[judged.workload, judged.device_model]
+    ]
+    if not (charges := cheats or suspects):
+        return None
+    reason = charges[0].evaluation.reason
+    return f"{charges[0].verdict} on {charges[0].workload}" + (f": {reason}" if reason else "")

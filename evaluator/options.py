@@ -1,0 +1,39 @@
+"""How thoroughly to judge. The defaults are what a trace on the board is made with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from kernelmill.evaluator.sandbox import Limits
+
+JUDGE_VERSION = "1.0"
+"""Its first number changes when a verdict or a time would change; board editions pin it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeOptions:
+    """Counts and deadlines of one evaluation."""
+
+    sessions: int = 3
+    """Measurement sessions: each has fresh workers for the solution and for the baseline."""
+    warmups: int = 2
+    """Calls of a session that are verified like any other and whose times are dropped."""
+    pairs: int = 16
+    """At most this many timed pairs (solution, baseline) a session."""
+    pairs_min: int = 4
+    seconds: float = 1.2
+    """Aim at this much wall time a workload, all sessions together, once `pairs_min` is reached."""
+    verified: int = 3
+    """Input sets a workload with an exact reference answer, met by each session at secret places."""
+    timeout_s: float = 30.0
+    """Deadline of one call."""
+    start_timeout_s: float = 60.0
+    """Deadline of starting a worker and loading the solution."""
+    build_timeout_s: float = 300.0
+    limits: Limits = field(default_factory=Limits)
+    sandbox: Literal["bwrap", "none"] = "bwrap"
+    """none: run foreign code as ourselves. The trace says so, and no board takes it."""
+    cache: Path | None = None
+    """Where builds are kept; the settings' cache folder if unset."""

@@ -1,0 +1,106 @@
+"""The report as JSON lines: one object for each board, row, best mix, author and reason for leaving traces out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import isinf, isnan
+from typing import Any
+
+from kernelmill.evaluator.authors import AuthorScore
+from kernelmill.evaluator.report.boards import Board, Report
+from kernelmill.evaluator.scoring import Entry, Score
+from kernelmill.evaluator.statistics import Ratio
+
+
+def json_lines(report: Report) -> Iterator[dict[str, Any]]:
+    """`kind` says what a line is: report, board, entry, best_mix, author or ignored. Non-finite numbers are strings."""
+    header = {"version": report.version, "made_at": report.made_at, "definitions": report.definitions}
+    yield {"kind": "report", **header}
+    for board in report.boards:
+        yield _board(board)
+        for score in board.judged:
+            place = {"device_model": board.device_model, "definition": score.definition, "op_type": score.op_type}
+            for entry in score.entries:
+                yield {"kind": "entry", **place, **_entry(entry)}
+            yield {"kind": "best_mix", **place, **_best_mix(score)}
+        for author in board.authors:
+            yield {"kind": "author", "device_model": board.device_model, **_author(author)}
+    for reason, count in report.ignored.items():
+        yield {"kind": "ignored", "reason": reason, "traces": count}
+
+
+def _board(board: Board) -> dict[str, Any]:
+    made = board.conditions
+    return {
+        "kind": "board",
+        "device_model": board.device_model,
+        "definitions": len(board.scores),
+        "judged_definitions": len(board.judged),
+        "workloads": board.workloads,
+        "solutions": board.solutions,
+        "best_mix": _ratio(board.best_mix),
+        "judge_versions": list(made.judge_versions),
+        "clocks": list(made.clocks),
+        "sandboxes": list(made.sandboxes),
+        "first_judged": made.first_judged,
+        "last_judged": made.last_judged,
+    }
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "rank": entry.rank,
+        "tied": entry.tied,
+        "solution": entry.solution,
+        "solution_hash": entry.solution_hash,
+        "author": entry.author,
+        "language": entry.language,
+        "is_baseline": entry.is_baseline,
+        "off_board": entry.off_board,
+        "speedup": _ratio(entry.speedup) if entry.rank is not None else None,
+        "pass_rate": entry.pass_rate,
+        "coverage": entry.coverage,
+        "geomean": _number(entry.geomean),
+        "roofline": _number(entry.roofline),
+        "verdicts": dict(entry.verdicts),
+        "ratios": _numbers(entry.ratios),
+        "first_judged": entry.first_judged,
+    }
+
+
+def _best_mix(score: Score) -> dict[str, Any]:
+    return {
+        "speedup": _ratio(score.best_mix.speedup),
+        "choices": [
+            {"workload": choice.workload.uuid, "solution": choice.solution, "why": choice.why}
+            for choice in score.best_mix.choices
+        ],
+    }
+
+
+def _author(author: AuthorScore) -> dict[str, Any]:
+    return {
+        "rank": author.rank,
+        "tied": author.tied,
+        "author": author.author,
+        "log_gain": _number(author.log_gain),
+        "speedup": _ratio(author.speedup),
+        "improved": author.improved,
+        "attempted": author.attempted,
+        "all": author.all,
+        "best": {definition: entry.solution for definition, entry in author.best.items()},
+    }
+
+
+def _ratio(ratio: Ratio) -> dict[str, Any]:
+    return {"ratio": _number(ratio.point), "ci95": [_number(ratio.lo), _number(ratio.hi)], "interval": ratio.kind}
+
+
+def _numbers(numbers: Mapping[str, float]) -> dict[str, float | str | None]:
+    return {key: _number(value) for key, value in numbers.items()}
+
+
+def _number(value: float | None) -> float | str | None:
+    if value is None or not (isnan(value) or isinf(value)):
+        return value
+    return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"

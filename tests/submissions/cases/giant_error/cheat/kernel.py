@@ -1,0 +1,5 @@
+import torch
+
+
+def run(a, b, c):
+    raise ValueError("x" * (512 << 20))

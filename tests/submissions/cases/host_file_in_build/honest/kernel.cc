@@ -1,0 +1,10 @@
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/function.h>
+
+static void Run(tvm::ffi::TensorView x, double alpha, double beta, tvm::ffi::TensorView y) {
+  const float* in = static_cast<const float*>(x.data_ptr());
+  float* out = static_cast<float*>(y.data_ptr());
+  for (int64_t i = 0; i < x.numel(); ++i) out[i] = in[i] * static_cast<float>(alpha) + static_cast<float>(beta);
+}
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run);

@@ -1,0 +1,5 @@
+import torch
+
+
+def run(x, alpha, beta, y):
+    y.copy_(x)

@@ -1,0 +1,6 @@
+import torch
+
+
+def run(x, p):
+    for row in range(x.shape[0] - 1):
+        torch.softmax(x[row], dim=-1, out=p[row])

@@ -1,0 +1,14 @@
+import mmap
+import os
+
+import torch
+
+
+def run(a, b, c):
+    shared = torch.frombuffer(mmap.mmap(-1, c.nbytes), dtype=torch.float32).view(c.shape)
+    child = os.fork()
+    if child == 0:
+        torch.mm(a, b, out=shared)
+        os._exit(0)
+    os.waitpid(child, 0)
+    c.copy_(shared)

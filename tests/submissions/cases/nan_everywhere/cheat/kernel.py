@@ -1,0 +1,5 @@
+import torch
+
+
+def run(x, p):
+    p.fill_(float("nan"))

@@ -1,0 +1,9 @@
+import os
+import signal
+
+import torch
+
+
+def run(a, b, c):
+    os.kill(os.getpid(), signal.SIGCONT)
+    torch.mm(a, b, out=c)

@@ -1,0 +1,5 @@
+import torch
+
+
+def run(x):
+    return torch.zeros(x.shape, dtype=torch.int8)
