@@ -100,8 +100,7 @@ def _read(connection: sqlite3.Connection, root: Path, path: str, known: _Known |
         _store_problems(connection, file, [problem])
         return
     with stream:
-        _await_writer(stream)
-        stamp = Stamp.of(os.fstat(stream.fileno()))
+        stamp = _stamp(stream, path)
         if known and known.stamp == stamp:  # another process was faster
             return
         change = _Change(path, known, stamp, settled=time.time_ns() - stamp.ctime_ns > _TICK_NS)
@@ -111,20 +110,23 @@ def _read(connection: sqlite3.Connection, root: Path, path: str, known: _Known |
             _read_lines(connection, change, stream)
 
 
-def _await_writer(stream: BinaryIO) -> None:
-    """Where the last line has no newline, waits until nobody is writing it. Whoever appends holds the file's lock."""
-    size, deadline = os.fstat(stream.fileno()).st_size, time.monotonic() + _WRITER_TIMEOUT_S
-    if not size or os.pread(stream.fileno(), 1, size - 1) == b"\n":
-        return
+def _stamp(stream: BinaryIO, path: str) -> Stamp:
+    """The file's stamp at a moment when nobody is in the middle of a line: whoever appends holds the file's lock."""
+    stamp, deadline = Stamp.of(os.fstat(stream.fileno())), time.monotonic() + _WRITER_TIMEOUT_S
+    if path.endswith(".json") or not stamp.size or os.pread(stream.fileno(), 1, stamp.size - 1) == b"\n":
+        return stamp
     while time.monotonic() < deadline:
         try:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             time.sleep(0.001)
         except OSError:  # a file system without locks
-            return
+            break
         else:
-            return fcntl.flock(stream, fcntl.LOCK_UN)
+            stamp = Stamp.of(os.fstat(stream.fileno()))
+            fcntl.flock(stream, fcntl.LOCK_UN)
+            break
+    return stamp
 
 
 def _replace(connection: sqlite3.Connection, change: _Change) -> int:

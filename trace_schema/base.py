@@ -148,7 +148,7 @@ Flag = Annotated[bool, Strict()]
 Integer = Annotated[int, BeforeValidator(_read_integer)]
 """A whole number of any size; `2.0` is read as 2."""
 
-Count = Annotated[Integer, Field(ge=0)]
+Count = Annotated[int, Field(ge=0), BeforeValidator(_read_integer)]
 """A whole number, zero or more."""
 
 Float = Annotated[

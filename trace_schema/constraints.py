@@ -2,14 +2,15 @@
 
 The grammar, which is a part of Python's:
 
-- axes and inputs by name; int, float, True, False, None; tuples
+- axes and inputs by name; int, float, True, False, None; tuples, also written as lists
 - `+ - * / // % **`, unary `- + not`, `and or`, `a if c else b`, chained comparisons, `in` and `not in` a tuple
 - `x[i]`, `x[a:b]`, `x[i, a:b]`; `x.shape`, `x.ndim`
 - `x.size(i)`, `x.size()`, `x.numel()`, `x.dim()`, `x.item()`, `x.min()`, `x.max()`, `x.sum()`, `x.all()`, `x.any()`
 - `len() min() max() sum() abs() all() any()`
 
-Arithmetic and comparisons of arrays are elementwise and need equal shapes, or a number on one side. Length, depth and
-the size of integers are bounded, so an expression from a stranger costs little. Anything else is a ConstraintError.
+Arithmetic and comparisons of arrays are elementwise, in the array's own dtype, and need equal shapes or a number on one
+side; numbers taken out of arrays are exact. Length, depth and the size of integers are bounded, so an expression from a
+stranger costs little. Anything else is a ConstraintError.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _OPERATORS = (
     ast.Or,
     ast.Load,
 )
-_FAULTS = (TypeError, ValueError, IndexError, ArithmeticError, RuntimeError, MemoryError)
+_FAULTS = (TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
 """What numbers and duck-typed arrays raise on values that they can't handle."""
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from kernelmill.dataset.checks.context import Case, Context
 from kernelmill.dataset.checks.finding import Finding
@@ -12,15 +11,17 @@ from kernelmill.trace_schema import ConstraintError
 from kernelmill.trace_schema import constraints as language
 
 
-@dataclass(frozen=True)
 class _Unknown:
     """Stands for a tensor whose values nobody knows yet, a random one. Its shape may be asked for, nothing else."""
 
-    shape: tuple[int, ...]
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape, self.ndim = shape, len(shape)
 
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
+    def _refuse(self, *_: object) -> NoReturn:
+        raise TypeError("the values are random")
+
+    item = min = max = sum = all = any = __getitem__ = __eq__ = __ne__ = __bool__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
 
 
 def check(context: Context) -> Iterator[Finding]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from kernelmill.dataset.blobs import MissingBlob
 from kernelmill.dataset.checks import misspelling
 from kernelmill.dataset.checks.context import Case, Context
 from kernelmill.dataset.checks.finding import Finding, Place, from_problems
-from kernelmill.trace_schema import Definition, RandomInput, SafetensorsInput, ScalarInput, TensorSpec, Workload
+from kernelmill.trace_schema import Definition, SafetensorsInput, ScalarInput, TensorSpec, Workload
 from kernelmill.trace_schema.errors import DatasetError
 
 
@@ -58,23 +59,24 @@ def _blobs(context: Context, case: Case) -> Iterator[Finding]:
     unreadable: set[str] = set()
     for name, given in case.workload.inputs.items():
         spec = case.definition.inputs.get(name)
-        if isinstance(given, RandomInput | ScalarInput) or spec is None or given.path in unreadable:
+        if not isinstance(given, SafetensorsInput) or spec is None or spec.shape is None or given.path in unreadable:
             continue
         path = f"$.workload.inputs.{name}"
         try:
             stored = context.describe(given)
         except DatasetError as error:
             unreadable.add(given.path)
-            if isinstance(error, MissingBlob):
-                yield case.place.warning(path, str(error), strict=True)
-            else:
-                yield case.place.error(path, str(error))
+            report = partial(case.place.warning, strict=True) if isinstance(error, MissingBlob) else case.place.error
+            yield report(path, str(error))
             continue
+        shape = case.definition.shape(name, case.axes)
         if (found := stored.get(given.tensor_key)) is None:
             message = f"{given.path} holds no tensor {given.tensor_key!r} (it holds {', '.join(sorted(stored))})"
             yield case.place.error(f"{path}.tensor_key", message, "correct the key")
-        elif found.shape != (shape := case.definition.shape(name, case.axes)) or found.dtype != spec.dtype:
-            message = (
-                f"the stored tensor is {found.dtype}{list(found.shape)}, not {spec.dtype.value}{list(shape or ())}"
-            )
+        elif found != (spec.dtype, shape):
+            message = f"the stored tensor is {_shown(found.dtype, found.shape)}, not {_shown(spec.dtype.value, shape)}"
             yield case.place.error(path, message, "correct the axes or store the right tensor")
+
+
+def _shown(dtype: str, shape: tuple[int, ...] | None) -> str:
+    return f"{dtype}{list(shape or ())}"

@@ -22,7 +22,7 @@ MAX_CURVES = 6
 MAX_ROWS = 20
 MAX_COLUMNS = 8
 _POLICY = "default-src 'none'; style-src '{style}'; script-src '{script}'; base-uri 'none'; form-action 'none'"
-_FILTERS = ("times", "bounds", "percent", "place", "gain", "milliseconds", "counts", "day")
+_FILTERS = ("times", "bounds", "percent", "place", "gain", "milliseconds", "counts", "some", "day")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ def render_page(report: Report) -> str:
         bar=charts.bar,
         stack=charts.stack,
         groups=list(charts.GROUPS),
+        max_curves=MAX_CURVES,
         max_rows=MAX_ROWS,
         max_columns=MAX_COLUMNS,
     )
@@ -83,7 +84,7 @@ def _view(board: Board) -> View:
     gains = [each.best_mix.speedup for each in board.judged] + [author.speedup for author in board.authors]
     geomeans = [entry.geomean for entry in entries if entry.geomean is not None]
     pools = _pools(board)
-    curve_axis = charts.ratio_axis([ratio for ratios in pools.values() for ratio in ratios])
+    curve_axis = charts.ratio_axis([0.5, 2.0, *(ratio for ratios in pools.values() for ratio in ratios)])
     return View(
         board=board,
         scores=sorted(board.judged, key=lambda each: -each.best_mix.speedup.point),

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelmill.evaluator.report.boards import Board, Report
-from kernelmill.evaluator.report.wording import bounds, counts, day, gain, place, printable, times
+from kernelmill.evaluator.report.wording import bounds, counts, day, gain, place, printable, some, times
 from kernelmill.evaluator.scoring import Entry, Score
 from kernelmill.evaluator.statistics import Ratio
 
@@ -39,18 +39,25 @@ def render_terminal(report: Report) -> Iterator[RenderableType]:
 def _board(board: Board) -> Iterator[RenderableType]:
     yield Text(f"\n{printable(board.device_model)}", style="bold")
     yield Text(_facts(board), style="dim")
-    tables = [*map(_definition, board.judged), _summary(board), *([_authors(board)] if board.authors else [])]
-    for table in tables:
+    for score in board.judged:
         yield Text()
-        yield table
+        yield _definition(score)
+        for entry in score.entries:
+            if entry.off_board:
+                yield _cell(f"removed {entry.solution}: {entry.off_board}")
+    yield Text()
+    yield _summary(board)
+    if board.authors:
+        yield Text()
+        yield _authors(board)
 
 
 def _facts(board: Board) -> str:
     made = board.conditions
     facts = [
-        f"{len(board.judged)} of {len(board.scores)} definitions",
-        f"{board.workloads} workloads",
-        f"{board.solutions} solutions",
+        f"{len(board.judged)} of {some(len(board.scores), 'definition')}",
+        some(board.workloads, "workload"),
+        some(board.solutions, "solution"),
         f"judge {', '.join(made.judge_versions)}",
         f"sandbox {', '.join(made.sandboxes)}",
         f"clock {'; '.join(made.clocks) or 'none'}",
@@ -60,15 +67,15 @@ def _facts(board: Board) -> str:
 
 
 def _definition(score: Score) -> Table:
-    table = _table(f"{score.definition} ({len(score.workloads)} workloads)")
+    table = _table(f"{score.definition} ({some(len(score.workloads), 'workload')})")
     table.add_column("", justify="right", width=3)
-    table.add_column("solution", ratio=3, overflow="fold")
+    table.add_column("solution", ratio=2, overflow="fold")
     table.add_column("author", width=_width([entry.author for entry in score.entries]), overflow="fold")
     table.add_column("lang", width=8, no_wrap=True)
     table.add_column("deployed", justify="right", width=17)
     table.add_column("passed", justify="right", width=6)
     table.add_column("geomean", justify="right", width=7)
-    table.add_column("verdicts", ratio=2, min_width=16, overflow="fold")
+    table.add_column("verdicts", ratio=1, min_width=14, overflow="fold")
     for entry in score.entries:
         table.add_row(*map(_cell, _row(entry, len(score.workloads))), style=_style(entry))
     table.add_row("", Text("best mix", style="italic"), "", "", _cell(_speedup(score.best_mix.speedup)), "", "", "")
@@ -88,7 +95,7 @@ def _row(entry: Entry, workloads: int) -> Sequence[str]:
         _speedup(entry.speedup) if entry.rank is not None else "removed" if entry.off_board else "not timed",
         "–" if entry.pass_rate is None else f"{entry.verdicts.get('PASSED', 0)}/{workloads}",
         times(entry.geomean),
-        entry.off_board or ("the baseline" if entry.is_baseline else counts(entry.verdicts)),
+        "the baseline" if entry.is_baseline else counts(entry.verdicts),
     )
 
 

@@ -37,7 +37,7 @@ def bounds(ratio: Ratio) -> str:
     if ratio.kind == "exact":
         return "exactly"
     mark = " †" if ratio.kind == "within-session" else ""
-    return f"{times(ratio.lo)[:-1] if isfinite(ratio.lo) else '∞'}–{times(ratio.hi).removesuffix('×')}{mark}"
+    return f"{times(ratio.lo).removesuffix('×')}–{times(ratio.hi).removesuffix('×')}{mark}"
 
 
 def percent(share: float | None) -> str:
@@ -67,6 +67,11 @@ def counts(verdicts: Mapping[str, int]) -> str:
     """9 passed, 1 timeout."""
     ordered = sorted(verdicts.items(), key=lambda pair: (pair[0] != "PASSED", pair[0]))
     return ", ".join(f"{count} {verdict.lower().replace('_', ' ')}" for verdict, count in ordered) or "not judged"
+
+
+def some(number: int, noun: str) -> str:
+    """1 solution, 2 solutions."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def day(timestamp: str | None) -> str:

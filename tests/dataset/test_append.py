@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernelmill.dataset import Dataset, DatasetError
+from kernelmill.trace_schema import Trace
 from tests import builders
 from tests.dataset.folder import (
     PROJECT,
@@ -60,14 +61,10 @@ def test_what_is_written_is_what_was_given(root: Path) -> None:
     dataset = Dataset.open(small(root))
     raw = builders.raw_trace(workload={"uuid": "é\n\u2028", "note": 1}, evaluation={"log": "a\r\nb\x85"})
     raw["evaluation"]["correctness"] = {"max_relative_error": "NaN", "max_absolute_error": "Infinity"}
-    dataset.append(kernel_trace(raw))
+    dataset.append(Trace.model_validate(raw))
     lines = trace_file(root).read_bytes().split(b"\n")
     assert len(lines) == 3 and lines[-1] == b""
     assert json.loads(lines[1]) == raw
-
-
-def kernel_trace(raw: object) -> builders.Trace:
-    return builders.Trace.model_validate(raw)
 
 
 def test_a_workload_goes_to_its_definitions_file(root: Path) -> None:
@@ -218,6 +215,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(root: Path, tmp_path: Path) -> No
 import resource, signal, sys
 sys.path.insert(0, {str(PROJECT)!r})
 from kernelmill.dataset import Dataset, DatasetError
+from kernelmill.trace_schema import Trace
 from tests import builders
 dataset = Dataset.open(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

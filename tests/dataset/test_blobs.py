@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,10 @@ from kernelmill.trace_schema import SafetensorsInput
 from tests import builders
 from tests.dataset.folder import run_python, small
 
-TENSORS = {"kv_indptr": np.array([0, 2, 5], dtype=np.int32), "top_p": np.array([0.9], dtype=np.float16)}
+TENSORS: dict[str, np.ndarray[Any, Any]] = {
+    "kv_indptr": np.array([0, 2, 5], dtype=np.int32),
+    "top_p": np.array([0.9], dtype=np.float16),
+}
 
 
 def stored(root: Path, name: str = "a.safetensors") -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kernelmill.evaluator.scoring import Entry, Score, score
 from kernelmill.trace_schema import Definition, Solution, Trace, Workload
 
 CPU = "AMD EPYC 9654 96-Core Processor"
@@ -51,6 +52,15 @@ def a_solution(
 
 
 BASELINE = a_solution("torch", author="baseline")
+FAST, SLOW, OTHER = a_solution("fast"), a_solution("slow", author="bob"), a_solution("other", author="cy")
+
+
+def named(*solutions: Solution) -> dict[str, Solution]:
+    return {solution.name: solution for solution in solutions}
+
+
+def on_day(day: int) -> str:
+    return f"2026-04-{day:02}T00:00:00+00:00"
 
 
 def a_trace(  # noqa: PLR0913
@@ -125,6 +135,15 @@ def a_public_trace(solution: Solution, workload: Workload, speedup: float = 90.0
             },
         }
     )
+
+
+def scored(loads: Sequence[Workload], traces: Sequence[Trace], **over: Any) -> Score:
+    """The board of the default definition on the default device."""
+    return score(a_definition(), loads, traces, **{"device_model": CPU, **over})
+
+
+def entry(board: Score, name: str = "fast") -> Entry:
+    return next(each for each in board.entries if each.solution == name)
 
 
 _STATUS = {

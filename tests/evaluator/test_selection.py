@@ -3,12 +3,21 @@ from __future__ import annotations
 import pytest
 
 from kernelmill.evaluator.findings import Finding
+from kernelmill.evaluator.scoring import Entry
 from kernelmill.evaluator.selection import Choice, choose, may_replace
 from kernelmill.evaluator.statistics import Ratio
 from kernelmill.trace_schema import Trace, Verdict, Workload
-from tests.evaluator.records import CPU, a_definition, a_solution, a_trace, a_workload, workloads
-
-FAST, OTHER = a_solution("fast"), a_solution("other", author="bob")
+from tests.evaluator.records import (
+    CPU,
+    FAST,
+    OTHER,
+    a_definition,
+    a_trace,
+    a_workload,
+    entry,
+    scored,
+    workloads,
+)
 
 
 def chosen(loads: list[Workload], *traces: Trace) -> list[Choice]:
@@ -69,3 +78,34 @@ def test_the_baseline_stays_and_the_reason_says_why() -> None:
 def test_hidden_workloads_are_not_chosen_for() -> None:
     loads = [a_workload("w1"), a_workload("w2", split="hidden")]
     assert [choice.workload.uuid for choice in chosen(loads, a_trace(FAST, loads[0], 2.0))] == ["w1"]
+
+
+# --- hidden workloads: a gate and not a term ----------------------------------------------------------------------
+
+
+def hidden_board(public_ratio: float, hidden: Trace) -> Entry:
+    public = a_workload("w1")
+    return entry(scored([public, SECRET], [a_trace(FAST, public, public_ratio), hidden]))
+
+
+SECRET = a_workload("secret", split="hidden")
+
+
+def test_hidden_workloads_do_not_enter_the_score() -> None:
+    row = hidden_board(2.0, a_trace(FAST, SECRET, 1.9, baseline_ms=100.0))
+    assert (row.off_board, list(row.ratios)) == (None, ["w1"])
+    assert row.speedup.point == pytest.approx(2.0)
+
+
+def test_a_failure_on_a_hidden_workload_is_suspect() -> None:
+    row = hidden_board(2.0, a_trace(FAST, SECRET, verdict="INCORRECT_NUMERICAL"))
+    assert row.off_board == "SUSPECT (overfit): 1 of 1 hidden workloads did not pass"
+
+
+def test_much_slower_on_hidden_workloads_is_suspect() -> None:
+    row = hidden_board(2.0, a_trace(FAST, SECRET, 1.2))
+    assert row.off_board == "SUSPECT (overfit): 1.20x on hidden workloads, 2.00x on public ones"
+
+
+def test_a_hidden_difference_inside_the_intervals_is_not_suspect() -> None:
+    assert hidden_board(2.0, a_trace(FAST, SECRET, 1.2, ci=[0.7, 2.0])).off_board is None

@@ -70,7 +70,7 @@ def test_three_sessions_make_a_t_interval() -> None:
 
 
 def test_two_sessions_say_nothing_of_a_third_and_are_marked_so() -> None:
-    ratio = paired_ratio([[0.1] * 10, [0.3] * 10])
+    ratio = paired_ratio([[0.1] * 40, [0.3] * 6])
     assert ratio.kind == "within-session"
     assert ratio.lo <= exp(0.1)
     assert ratio.hi >= exp(0.3)

@@ -14,6 +14,7 @@ Run it only through `tests.submissions.cage`, which gives it a PID namespace and
 from __future__ import annotations
 
 import atexit
+import hashlib
 import importlib
 import importlib.util
 import json
@@ -154,7 +155,7 @@ def compile_cpp(job: Job, log_fd: int) -> None:
 
     source = RUN / "solution" / job["entry_point"].split("::")[0]
     BUILD.mkdir(exist_ok=True)
-    library = BUILD / f"{hash(source.read_text()):x}.so"
+    library = BUILD / f"{hashlib.sha256(source.read_bytes()).hexdigest()}.so"
     if not library.exists():
         headers = [f"-I{libinfo.find_include_path()}", f"-I{libinfo.find_dlpack_include_path()}"]
         flags = ["-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-pthread"]

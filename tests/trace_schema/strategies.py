@@ -6,7 +6,38 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kernelmill.trace_schema import Binding, DType, Language, Model, Status, Verdict
+from kernelmill.trace_schema import (
+    AxisConst,
+    AxisVar,
+    Binding,
+    BuildSpec,
+    Comparator,
+    Correctness,
+    Cost,
+    Definition,
+    Device,
+    Distribution,
+    DType,
+    Environment,
+    Evaluation,
+    Evidence,
+    Language,
+    Model,
+    Performance,
+    Provenance,
+    RandomInput,
+    SafetensorsInput,
+    ScalarInput,
+    Solution,
+    SourceFile,
+    Statistics,
+    Status,
+    Subject,
+    TensorSpec,
+    Trace,
+    Verdict,
+    Workload,
+)
 
 HOSTILE_TEXT = (
     "NaN",
@@ -72,8 +103,6 @@ def enum(values: Any) -> st.SearchStrategy[str]:
 @st.composite
 def definitions(draw: st.DrawFn) -> dict[str, Any]:
     """Definitions whose shapes use their axes, with and without our fields."""
-    from kernelmill.trace_schema import AxisConst, AxisVar, Comparator, Cost, Definition, TensorSpec
-
     described = {"description": nullable(maybe_empty)}
     const = record(AxisConst, {"value": counts}, {"type": st.just("const"), **described})
     var = record(AxisVar, {}, {"type": st.just("var"), **described})
@@ -117,8 +146,6 @@ def definitions(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def _distribution(kind: str, **params: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    from kernelmill.trace_schema import Distribution
-
     return record(Distribution, {"kind": st.just(kind)}, params)
 
 
@@ -136,8 +163,6 @@ distributions = (
 @st.composite
 def workloads(draw: st.DrawFn) -> dict[str, Any]:
     """Workloads with every kind of input; `type` is often left out."""
-    from kernelmill.trace_schema import Provenance, RandomInput, SafetensorsInput, ScalarInput, Workload
-
     scalars = st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | non_finite
     inputs = (
         record(RandomInput, {}, {"type": st.just("random"), "distribution": nullable(distributions)})
@@ -175,8 +200,6 @@ _file_names = st.text(
 @st.composite
 def solutions(draw: st.DrawFn) -> dict[str, Any]:
     """Solutions of one to three files; numbered names keep them distinct on every file system."""
-    from kernelmill.trace_schema import BuildSpec, Solution, SourceFile
-
     names = draw(st.lists(_file_names, min_size=1, max_size=3))
     folders = ("", "./", "src/", "./a/./b/")
     paths = [f"{draw(st.sampled_from(folders))}{number}{name}.py" for number, name in enumerate(names)]
@@ -209,80 +232,49 @@ def solutions(draw: st.DrawFn) -> dict[str, Any]:
     )
 
 
+def _measured() -> dict[str, st.SearchStrategy[Any]]:
+    """Strategies for our own fields of an evaluation."""
+    times = dict.fromkeys(["median_ms", "p10_ms", "p90_ms", "baseline_median_ms", "ratio"], nullable(durations))
+    interval = nullable(st.sampled_from([[0, 1.5], [1, "Infinity"], [2**53, 2**53 + 1]]))
+    statistics = {**times, "n": counts, "sessions": counts, "baseline": text, "ratio_ci95": interval}
+    evidence = {"clock": text, "roofline_ms": durations, "verified_calls": counts}
+    return {
+        "reason": nullable(maybe_empty),
+        "subject": nullable(record(Subject, {}, dict.fromkeys(Subject.model_fields, text))),
+        "statistics": nullable(record(Statistics, {}, statistics)),
+        "evidence": nullable(record(Evidence, {}, evidence)),
+    }
+
+
+def _environments() -> st.SearchStrategy[dict[str, Any]]:
+    optional = {
+        "libs": st.dictionaries(maybe_empty, maybe_empty, max_size=2),
+        "device": nullable(record(Device, {}, {"name": text, "arch": text, "count": counts})),
+        "clocks": nullable(st.dictionaries(text, json_values, max_size=2)),
+        "sandbox": nullable(text),
+    }
+    return record(Environment, {"hardware": text}, optional)
+
+
 @st.composite
 def evaluations(draw: st.DrawFn) -> dict[str, Any]:
     """Evaluations that keep the presence rule, with and without our fields."""
-    from kernelmill.trace_schema import Correctness, Device, Environment, Evaluation, Evidence, Performance, Statistics
-    from kernelmill.trace_schema import Subject as SubjectModel
-
     verdict = draw(st.sampled_from([each for each in Verdict if each is not Verdict.HARNESS_ERROR]))
     status = verdict.status
-    times = ("median_ms", "p10_ms", "p90_ms", "baseline_median_ms", "ratio")
-    correctness = record(
-        Correctness,
-        {},
-        {
-            "max_relative_error": magnitudes,
-            "max_absolute_error": magnitudes,
-            "extra": nullable(st.dictionaries(maybe_empty, json_values | non_finite, max_size=2)),
-        },
-    )
-    performance = record(
-        Performance, {}, dict.fromkeys(("latency_ms", "reference_latency_ms", "speedup_factor"), durations)
-    )
-    environment = record(
-        Environment,
-        {"hardware": text},
-        {
-            "libs": st.dictionaries(maybe_empty, maybe_empty, max_size=2),
-            "device": nullable(record(Device, {}, {"name": text, "arch": text, "count": counts})),
-            "clocks": nullable(st.dictionaries(text, json_values, max_size=2)),
-            "sandbox": nullable(text),
-        },
-    )
-    has_correctness = status in (Status.PASSED, Status.INCORRECT_NUMERICAL)
-    return draw(
-        record(
-            Evaluation,
-            {
-                "status": st.just(status.value),
-                "environment": environment,
-                "timestamp": text,
-                **({"correctness": correctness} if has_correctness else {}),
-                **({"performance": performance} if status is Status.PASSED else {}),
-            },
-            {
-                "log": maybe_empty,
-                "verdict": st.just(verdict.value)
-                if verdict != status.value
-                else st.sampled_from([verdict.value, None]),
-                "reason": nullable(maybe_empty),
-                "subject": nullable(record(SubjectModel, {}, dict.fromkeys(SubjectModel.model_fields, text))),
-                "statistics": nullable(
-                    record(
-                        Statistics,
-                        {},
-                        {
-                            **dict.fromkeys(times, nullable(durations)),
-                            "n": counts,
-                            "sessions": counts,
-                            "baseline": text,
-                            "ratio_ci95": nullable(st.sampled_from([[0, 1.5], [1, "Infinity"], [2**53, 2**53 + 1]])),
-                        },
-                    )
-                ),
-                "evidence": nullable(
-                    record(Evidence, {}, {"clock": text, "roofline_ms": durations, "verified_calls": counts})
-                ),
-            },
-        )
-    )
+    required = {"status": st.just(status.value), "environment": _environments(), "timestamp": text}
+    if status in (Status.PASSED, Status.INCORRECT_NUMERICAL):
+        extra = nullable(st.dictionaries(maybe_empty, json_values | non_finite, max_size=2))
+        errors = {"max_relative_error": magnitudes, "max_absolute_error": magnitudes, "extra": extra}
+        required["correctness"] = record(Correctness, {}, errors)
+    if status is Status.PASSED:
+        times = dict.fromkeys(["latency_ms", "reference_latency_ms", "speedup_factor"], durations)
+        required["performance"] = record(Performance, {}, times)
+    verdicts = [verdict.value] if verdict != status.value else [verdict.value, None]
+    return draw(record(Evaluation, required, {"log": maybe_empty, "verdict": st.sampled_from(verdicts), **_measured()}))
 
 
 def traces() -> st.SearchStrategy[dict[str, Any]]:
     """Workload traces and evaluated ones."""
-    from kernelmill.trace_schema import Trace
-
     return record(
         Trace,
         {"definition": text, "workload": workloads()},

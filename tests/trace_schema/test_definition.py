@@ -29,7 +29,7 @@ F32 = {"shape": ["batch_size"], "dtype": "float32"}
         ({"reference": "async def run(): pass"}, "`async def` doesn't count"),
         ({"reference": "def run(): pass\x00"}, "reference is not Python source"),
         ({"reference": "x = " + "(" * 500 + ")" * 500}, "reference is not Python source"),
-        ({"reference": "x = " + "-" * 100_000 + "1"}, "nested too deeply"),
+        ({"reference": "x = " + "-" * 100_000 + "1"}, "reference is not Python source"),
         ({"inputs": {"x": {"shape": ["m"], "dtype": "float32"}}}, "input 'x' names the axis 'm', which is not defined"),
         ({"outputs": {"y": {"shape": ["m"], "dtype": "float32"}}}, "output 'y' names the axis 'm'"),
         ({"outputs": {"weight": F32}}, "'weight' is both an input and an output"),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -178,7 +178,7 @@ def restrict(raw: Any, spec: Any) -> Any:
 def test_what_we_accept_and_write_is_accepted_there(public: PublicPackage, name: str) -> None:
     model, raws = MODELS[name]
 
-    @settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=250)
     @given(raws)
     def compare(raw: dict[str, Any]) -> None:
         written = model.model_validate(raw).model_dump_json(exclude_unset=True)
@@ -192,7 +192,7 @@ def test_what_we_accept_and_write_is_accepted_there(public: PublicPackage, name:
     compare()
 
 
-ODD = [None, True, False, 0, 1, -1, 2.5, 2.0, 2**53 + 1, "2", "true", "", " ", [], {}, [1], {"a": 1}]
+ODD: list[Any] = [None, True, False, 0, 1, -1, 2.5, 2.0, 2**53 + 1, "2", "true", "", " ", [], {}, [1], {"a": 1}]
 ODD += ["NaN", "-Infinity", float("inf"), float("nan"), -0.0, "C:x", "a/../b", "/a", "a//b", "a\\b", "./main.py", "::"]
 ODD += [
     {"type": "random"},
@@ -244,7 +244,7 @@ def read_here(model: type[Model], text: str) -> tuple[Model | None, list[str]]:
 def test_both_accept_the_same_but_for_the_rules(public: PublicPackage, name: str) -> None:
     model, raws = MODELS[name]
 
-    @settings(max_examples=350, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=350)
     @given(raws, st.data())
     def compare(raw: dict[str, Any], data: st.DataObject) -> None:
         text = json.dumps(broken(raw, PUBLIC[name], data))

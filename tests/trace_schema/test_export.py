@@ -42,6 +42,14 @@ def test_required_fields() -> None:
     assert set(json_schema("trace")["required"]) == {"definition", "workload"}
 
 
+def test_bounds_are_part_of_it() -> None:
+    axes = json_schema("workload")["properties"]["axes"]["additionalProperties"]
+    assert (axes["type"], axes["minimum"]) == ("integer", 0)
+    statistics = json_schema("trace")["$defs"]["Statistics"]["properties"]
+    assert {"type": "number", "minimum": 0} in statistics["ratio"]["anyOf"]
+    assert json_schema("solution")["properties"]["name"]["minLength"] == 1
+
+
 def test_a_union_is_any_of_so_that_type_may_be_left_out() -> None:
     text = json.dumps(json_schema("trace"))
     assert '"oneOf"' not in text

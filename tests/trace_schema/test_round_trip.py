@@ -79,7 +79,11 @@ def test_a_public_dataset() -> None:
     files = sorted(Path(root).rglob("*.json*"))
     assert files, f"{root} holds no .json or .jsonl file"
     for path in files:
-        texts = path.read_text(encoding="utf-8").splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+        texts = (
+            path.read_text(encoding="utf-8").splitlines()
+            if path.suffix == ".jsonl"
+            else [path.read_text(encoding="utf-8")]
+        )
         model = Trace if path.suffix == ".jsonl" else Definition if "definitions" in path.parts else Solution
         for each in filter(str.strip, texts):
             assert_round_trip(model, json.loads(each))

@@ -4,10 +4,13 @@ import time
 import torch
 
 MOST = 512  # a judge without a limit fails the test, not the machine
+children = 0
 
 
 def run(a, b, c):
-    for _ in range(MOST):
+    global children
+    while children < MOST:
+        children += 1
         if os.fork() == 0:
             time.sleep(30)
             os._exit(0)

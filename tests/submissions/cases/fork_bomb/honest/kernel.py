@@ -2,11 +2,14 @@ import os
 
 import torch
 
-MOST = 1
+MOST = 4
+children = 0
 
 
 def run(a, b, c):
-    for _ in range(MOST):
+    global children
+    while children < MOST:
+        children += 1
         child = os.fork()
         if child == 0:
             os._exit(0)

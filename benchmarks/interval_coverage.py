@@ -1,0 +1,75 @@
+"""Are the intervals honest? Judge the demo slice again and again and count how often each interval holds the pooled ratio.
+
+`python -m benchmarks.interval_coverage --runs 10` on an otherwise idle machine. Each run has fresh workers and fresh
+inputs; the pooled ratio of a solution on a workload is the geometric mean over the runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+from kernelmill.dataset.paths import default_path
+from kernelmill.evaluator import JudgeOptions
+from kernelmill.evaluator.demo import SLICE, copy_dataset, demo_jobs
+from kernelmill.evaluator.run import Forge
+from kernelmill.evaluator.runner import Runner
+
+
+class Run(NamedTuple):
+    """One evaluation's ratio and interval."""
+
+    ratio: float
+    low: float
+    high: float
+
+
+def collect(runs: int) -> dict[tuple[str, str, str], list[Run]]:
+    found: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
+    uuids = json.loads((default_path() / SLICE).read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = copy_dataset(default_path(), Path(folder) / "dataset")
+        for number in range(runs):
+            runner = Runner(dataset, Forge(JudgeOptions()), save=False)
+            for event in runner.run(demo_jobs(dataset, uuids)):
+                times = event.trace.evaluation.statistics if event.trace and event.trace.evaluation else None
+                if event.trace and times and times.ratio and times.ratio_ci95 and times.ratio_ci95 != (1.0, 1.0):
+                    key = (event.trace.definition, event.trace.solution or "", event.trace.workload.uuid)
+                    found[key].append(Run(times.ratio, *times.ratio_ci95))
+            print(f"run {number + 1} of {runs} done", flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=10)
+    found = collect(parser.parse_args().runs)
+    print(f"{'definition':<46} {'solution':<34} {'pooled':>7} {'min':>6} {'max':>6} {'width':>6} {'held':>6}")
+    short = 0
+    for (definition, solution, _), runs in sorted(found.items()):
+        pooled = math.exp(sum(math.log(run.ratio) for run in runs) / len(runs))
+        held = sum(run.low <= pooled <= run.high for run in runs)
+        short += held < 0.9 * len(runs)
+        width = sorted(run.high / run.low for run in runs)[len(runs) // 2]
+        low, high = min(run.ratio for run in runs), max(run.ratio for run in runs)
+        print(
+            f"{definition:<46} {solution:<34} {pooled:>7.2f} {low:>6.2f} {high:>6.2f} {width:>6.2f} {held:>3}/{len(runs)}"
+        )
+    total = sum(len(runs) for runs in found.values())
+    held = sum(
+        run.low <= math.exp(sum(math.log(r.ratio) for r in runs) / len(runs)) <= run.high
+        for runs in found.values()
+        for run in runs
+    )
+    print(
+        f"{held} of {total} intervals hold the pooled ratio; {short} of {len(found)} rows hold it less than 9 times in 10"
+    )
+
+
+if __name__ == "__main__":
+    main()
