@@ -20,6 +20,7 @@ $(VENV)/.ready: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import torch' 2>/dev/null || bash .make/torch.sh $(BIN)/python $(TORCH)
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --no-deps flashinfer-bench==0.1.2 # for the differential tests; its dependencies are not needed
 	@touch $@
 
 .PHONY: demo

@@ -1,7 +1,7 @@
-"""Which of torch's ways is the fastest here, by our own judge? Compares each `torch` candidate with the shipped baseline.
+"""Which of torch's ways is the fastest here, by our own judge? Each `torch` candidate against the shipped baseline.
 
-`python -m benchmarks.choose_baselines [-d DEFINITION]…`. A candidate whose speedup has a lower bound above 1 should be the
-baseline instead.
+`python -m benchmarks.choose_baselines [-d DEFINITION]…`. A candidate whose speedup has a lower bound above 1 should
+be the baseline instead.
 """
 
 from __future__ import annotations

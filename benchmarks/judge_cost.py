@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kernelmill.dataset import Dataset
 from kernelmill.dataset.paths import default_path
 from kernelmill.evaluator import JudgeOptions, evaluate
-from kernelmill.trace_schema import RandomInput, Solution, Trace, Workload
+from kernelmill.trace_schema import InputSpec, RandomInput, Solution, Trace, Workload
 
 DEFINITION = "rmsnorm_h4096"
 ROWS = (1, 64, 1024)
@@ -19,7 +19,7 @@ OPTIONS = JudgeOptions(sessions=1, pairs=40, pairs_min=40)
 
 
 def workload(rows: int) -> Workload:
-    inputs = {"hidden_states": RandomInput(), "weight": RandomInput()}
+    inputs: dict[str, InputSpec] = {"hidden_states": RandomInput(), "weight": RandomInput()}
     return Workload(uuid=f"rows-{rows}", axes={"batch_size": rows}, inputs=inputs)
 
 

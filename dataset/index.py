@@ -217,7 +217,8 @@ def _open(file: Path | None) -> sqlite3.Connection:
         file or ":memory:", timeout=_LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
     )
     try:
-        connection.execute("PRAGMA journal_mode = WAL")
+        # Not WAL, whose shared memory fails without a sign where two hosts share the cache over a network.
+        connection.execute("PRAGMA journal_mode = TRUNCATE")
         connection.execute("PRAGMA synchronous = NORMAL")
         if not connection.execute("PRAGMA user_version").fetchone()[0]:
             with transaction(connection):

@@ -139,7 +139,7 @@ class Dataset:
         return self.reader.best(query, axes_key(dict(axes)))
 
     def counts(self) -> dict[str, int]:
-        """How many definitions, solutions, workloads and traces there are."""
+        """How many definitions, solutions, workloads and traces there were at the last look, or appended here since."""
         self.reader.look()
         return self.index.counts()
 

@@ -51,26 +51,33 @@ def restat(root: Path, paths: Iterable[str]) -> dict[str, Stamp]:
     return found
 
 
-def _files(root: Path, folder: str, suffix: str, problems: list[Problem]) -> Iterator[tuple[str, Stamp]]:
+def _files(root: Path, tree: str, suffix: str, problems: list[Problem]) -> Iterator[tuple[str, Stamp]]:
+    folders = [tree]
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = list(os.scandir(root / folder))
+        except OSError as error:
+            problems.append(Problem(folder, None, "$", f"cannot be listed: {error.strerror}", "check its permissions"))
+            continue
+        for entry in entries:
+            path = f"{folder}/{entry.name}"
+            if not entry.name.isprintable():
+                shown = path.encode("utf-8", "backslashreplace").decode()
+                problems.append(Problem(shown, None, "$", "the file's name is not printable text", "rename it"))
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(path)
+            elif entry.is_dir():
+                problems.append(_linked_folder(path))
+            elif entry.name.endswith(suffix):
+                yield from _file(root, path, entry, problems)
+
+
+def _file(root: Path, path: str, entry: os.DirEntry[str], problems: list[Problem]) -> Iterator[tuple[str, Stamp]]:
     try:
-        entries = sorted(os.scandir(root / folder), key=lambda entry: entry.name)
+        yield path, _stamp(root, entry)
     except OSError as error:
-        problems.append(Problem(folder, None, "$", f"cannot be listed: {error.strerror}", "check its permissions"))
-        return
-    for entry in entries:
-        path = f"{folder}/{entry.name}"
-        if not entry.name.isprintable():
-            shown = path.encode("utf-8", "backslashreplace").decode()
-            problems.append(Problem(shown, None, "$", "the file's name is not printable text", "rename it"))
-        elif entry.is_dir(follow_symlinks=False):
-            yield from _files(root, path, suffix, problems)
-        elif entry.is_dir():
-            problems.append(_linked_folder(path))
-        elif entry.name.endswith(suffix):
-            try:
-                yield path, _stamp(root, entry)
-            except OSError as error:
-                problems.append(Problem(path, None, "$", f"cannot be read: {error.strerror}", "restore or delete it"))
+        problems.append(Problem(path, None, "$", f"cannot be read: {error.strerror}", "restore or delete it"))
 
 
 def _stamp(root: Path, entry: os.DirEntry[str]) -> Stamp:

@@ -100,20 +100,25 @@ class Admission:
         """Why it does not count for this score. The device comes first: elsewhere the others will be told of it."""
         if judged.device_model != self._device_model:
             return Ignored.OTHER_DEVICE
-        return self.not_evidence(judged) or self._not_current(judged)
-
-    def not_evidence(self, judged: Judged) -> Ignored | None:
-        """Why it says nothing about the solution's current source, on whatever device or workload."""
-        if not (judged.sandboxed or self._accept_unsandboxed):
+        if not self.trusts(judged):
             return Ignored.UNSANDBOXED
         if judged.subject.solution_hash is None:
             return Ignored.NO_STATISTICS
-        if self._solution_hashes.get(judged.solution) != judged.subject.solution_hash:
-            return Ignored.SOLUTION
-        return None
+        return self._not_current(judged)
+
+    def trusts(self, judged: Judged) -> bool:
+        """Whether the judge can be believed at all: without a sandbox any solution could have forged it."""
+        return judged.sandboxed or self._accept_unsandboxed
+
+    def is_current(self, judged: Judged) -> bool:
+        """Whether the source judged is the one that its name stands for today."""
+        source = judged.subject.solution_hash
+        return source is not None and self._solution_hashes.get(judged.solution) == source
 
     def _not_current(self, judged: Judged) -> Ignored | None:
         subject = judged.subject
+        if not self.is_current(judged):
+            return Ignored.SOLUTION
         if subject.definition_hash != self._definition_hash:
             return Ignored.DEFINITION
         if self._workload_hashes.get(judged.workload) != subject.workload_hash or subject.workload_hash is None:
@@ -129,7 +134,8 @@ class Admission:
             for judged in judgements
             if judged.device_model == self._device_model
             and judged.subject.definition_hash == self._definition_hash
-            and self.not_evidence(judged) is None
+            and self.trusts(judged)
+            and self.is_current(judged)
         ]
         return {max(here, key=in_time).subject.baseline_hash} if here else set()
 

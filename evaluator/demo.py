@@ -20,6 +20,7 @@ from kernelmill.dataset.paths import default_path
 from kernelmill.evaluator.commands import show
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.evaluator.plan import Job, Selection, jobs
+from kernelmill.evaluator.report.commands import report
 from kernelmill.evaluator.run import Forge
 from kernelmill.evaluator.runner import Runner
 from kernelmill.evaluator.sandbox import probe
@@ -36,9 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     start = time.monotonic()
     dataset = copy_dataset(default_path(), out / "dataset")
     todo = demo_jobs(dataset, json.loads((default_path() / SLICE).read_text(encoding="utf-8")))
-    runner = Runner(dataset, Forge(JudgeOptions(sandbox=choose_sandbox())), save=True)
+    sandbox = choose_sandbox()
+    runner = Runner(dataset, Forge(JudgeOptions(sandbox=sandbox)), save=True)
     show(runner, todo, as_json=False)
-    report(out / "dataset", out / "report.html")
+    report(out / "dataset", html=out / "report.html", accept_unsandboxed=sandbox == "none")
     print(f"{len(todo)} definitions judged in {time.monotonic() - start:.0f} s; {out / 'report.html'}", file=sys.stderr)
     return runner.exit_code
 
@@ -65,12 +67,6 @@ def choose_sandbox() -> Literal["bwrap", "none"]:
         file=sys.stderr,
     )
     return "none"
-
-
-def report(dataset: Path, html: Path) -> None:
-    from kernelmill.evaluator.report.commands import report as show_report
-
-    show_report(dataset, html=html)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
 - A wrong answer is a wrong answer: no pass of the same source under the same judge undoes it. Other failures (a time
   limit, a crash, a compiler out of memory) may be the host's, so there the latest judgement decides.
 - Three sittings or more are pooled, fewer give way to the latest: never the luckiest.
-- One CHEAT_DETECTED, on whatever device or workload, bars a solution for good; a SUSPECT bars it until a newer judge
-  has looked at that workload again.
+- One CHEAT_DETECTED, on whatever device or workload and under whatever name, bars a source for good; a SUSPECT bars it
+  until a newer judge has looked at that workload again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Findings:
     @property
     def baseline(self) -> str | None:
         """The name of what the ratios are against; None where nothing was timed."""
-        statistics = (judged.evaluation.statistics for judged in sorted(self.counted, key=in_time))
+        statistics = (judged.evaluation.statistics for judged in sorted(self.counted, key=in_time, reverse=True))
         return next((stats.baseline for stats in statistics if stats and stats.baseline), None)
 
     @property
@@ -117,9 +117,9 @@ def gather(
         solutions=solutions,
         accept_unsandboxed=accept_unsandboxed,
     )
-    evidence = _by_solution(judged for judged in judgements if admission.not_evidence(judged) is None)
-    counted = tuple(judged for judged in judgements if admission.refusal(judged) is None)
-    records = {name: _record(evidence[name], own) for name, own in sorted(_by_solution(counted).items())}
+    trusted = [judged for judged in judgements if admission.trusts(judged)]
+    counted = tuple(judged for judged in trusted if admission.refusal(judged) is None)
+    records = {name: _record(name, own, trusted) for name, own in sorted(_by_solution(counted).items())}
     ignored = Counter(reason for judged in judgements if (reason := admission.refusal(judged)))
     ignored.update(Ignored.NO_STATISTICS if model == device_model else Ignored.OTHER_DEVICE for model in foreign)
     ignored[Ignored.SUPERSEDED] = len(counted) - sum(record.traces for record in records.values())
@@ -182,22 +182,25 @@ def _middle(times_ms: Iterable[float | None]) -> float | None:
     return median(known) if known else None
 
 
-def _record(evidence: Sequence[Judged], counted: Sequence[Judged]) -> Record:
+def _record(name: str, counted: Sequence[Judged], trusted: Sequence[Judged]) -> Record:
+    source = counted[0].subject.solution_hash
+    same = [judged for judged in trusted if judged.subject.solution_hash == source]
+    first = min((judged for judged in same if judged.solution == name), key=in_time)
     cells: dict[str, list[Judged]] = defaultdict(list)
     for judged in counted:
         cells[judged.workload].append(judged)
-    first = min(evidence, key=in_time)
     return Record(
-        solution=first.solution,
-        solution_hash=first.subject.solution_hash or "",
+        solution=name,
+        solution_hash=source or "",
         first_judged=first.evaluation.timestamp,
         findings={workload: combine(cells[workload]) for workload in sorted(cells)},
-        barred=_barred(evidence),
+        barred=_barred(same),
     )
 
 
-def _barred(evidence: Sequence[Judged]) -> str | None:
-    in_order = sorted(evidence, key=lambda judged: judged.order)
+def _barred(judgements: Sequence[Judged]) -> str | None:
+    """Why the source that all these are about may not be used, or None."""
+    in_order = sorted(judgements, key=lambda judged: judged.order)
     newest = {(judged.workload, judged.device_model): judged.judge for judged in in_order}
     cheats = [judged for judged in in_order if judged.verdict is Verdict.CHEAT_DETECTED]
     suspects = [

@@ -3,16 +3,20 @@
 A small tensor is drawn afresh each time. For a large one a deck a little larger than the tensor is drawn once a
 sitting, and a call's content is a window of the deck's rows at a secret offset, each row rotated along its last axis by
 a secret distance. Rotation keeps every distribution that treats the last axis's elements alike, row sums included, and
-leaves no row that was seen before. Static inputs (weights) are drawn once a sitting, as an engine loads them once.
+leaves no row that was seen before. A captured tensor of indices keeps its pattern and is shifted by a secret distance within
+what it points into, so that pages are as scattered as they were and yet never the same ones. Static inputs (weights) are
+drawn once a sitting, as an engine loads them once.
 """
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kernelmill.dataset.checks.indexed import axes_behind
 from kernelmill.evaluator.case import Case, Tensor
 from kernelmill.evaluator.dtypes import torch_dtype
 from kernelmill.trace_schema import Distribution, RandomInput
@@ -33,6 +37,8 @@ class Content:
     fresh: Mapping[str, torch.Tensor]
     windows: Mapping[str, tuple[int, int]]
     """Name -> (first row, rotation) in that tensor's deck."""
+    shifts: Mapping[str, int]
+    """Name of a captured index tensor -> what is added to its indices, modulo their bound."""
 
 
 def distribution_of(case: Case, tensor: Tensor) -> Distribution:
@@ -61,9 +67,10 @@ class Inputs:
         self.case = case
         self._generator = torch.Generator().manual_seed(secrets.randbits(63))
         self._decks: dict[str, torch.Tensor] = {}
-        self.fixed = dict(case.fixed)
+        self._indices = {tensor.name: bound for tensor in case.tensors if (bound := _index_bound(case, tensor))}
+        self.fixed = {name: value for name, value in case.fixed.items() if name not in self._indices}
         for tensor in case.tensors:
-            if tensor.role == "static" and tensor.name not in self.fixed:
+            if tensor.role == "static" and tensor.name not in case.fixed:
                 key = (tensor.name, tensor.shape)
                 if key not in static:
                     static[key] = self._draw(tensor, tensor.shape)
@@ -76,17 +83,23 @@ class Inputs:
     def draw(self) -> Content:
         """New content for every dynamic input."""
         fresh, windows = {}, {}
+        shifts = {name: secrets.randbelow(bound) for name, bound in self._indices.items()}
         for tensor in self.dynamic:
+            if tensor.name in shifts:
+                continue
             if _elements(tensor.shape) <= SMALL_ELEMENTS:
                 fresh[tensor.name] = self._draw(tensor, tensor.shape)
             else:
                 windows[tensor.name] = self._window(tensor)
-        return Content(fresh, windows)
+        return Content(fresh, windows, shifts)
 
     def write(self, content: Content, name: str, into: torch.Tensor) -> None:
         """Fill `into` (the tensor's shape and dtype) with what `content` says of input `name`."""
         if name in content.fresh:
             into.copy_(content.fresh[name])
+            return
+        if name in content.shifts:
+            into.copy_(shifted(self.case.fixed[name], content.shifts[name], self._indices[name]))
             return
         first, rotation = content.windows[name]
         rows = into.reshape(-1, into.shape[-1]) if into.dim() else into
@@ -117,6 +130,22 @@ class Inputs:
         return sample(distribution_of(self.case, tensor), tensor.dtype, shape, self._generator)
 
 
+def _index_bound(case: Case, tensor: Tensor) -> int:
+    """How many things a captured tensor of indices points into; 0 if it is none, or a static one."""
+    if tensor.name not in case.fixed or tensor.role == "static" or not tensor.dtype.startswith("int"):
+        return 0
+    axes = axes_behind(case.axes, tensor.name)
+    return math.prod(case.axes[axis] for axis in axes) if axes else 0
+
+
+def shifted(indices: torch.Tensor, distance: int, bound: int) -> torch.Tensor:
+    """Indices moved on by `distance`, around the end at `bound`; padding and what lies beyond stay as they are."""
+    import torch
+
+    moved = (indices.long() + distance).remainder(bound).to(indices.dtype)
+    return torch.where((indices >= 0) & (indices < bound), moved, indices)
+
+
 def sample(drawn: Distribution, dtype: str, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
     """Random elements of a distribution, as `dtype`."""
     import torch
@@ -141,7 +170,4 @@ def sample(drawn: Distribution, dtype: str, shape: tuple[int, ...], generator: t
 
 
 def _elements(shape: tuple[int, ...]) -> int:
-    count = 1
-    for length in shape:
-        count *= length
-    return count
+    return math.prod(shape)

@@ -111,12 +111,13 @@ def score(
         accept_unsandboxed=accept_unsandboxed,
     )
     entries = [_entry(record, findings, (solutions or {}).get(name)) for name, record in findings.records.items()]
+    workloads, times = public(findings.workloads), findings.baseline_ms
     return Score(
         definition=definition.name,
         op_type=definition.op_type,
         device_model=device_model,
-        workloads=tuple(public(findings.workloads)),
-        baseline_ms=findings.baseline_ms,
+        workloads=tuple(workloads),
+        baseline_ms={each.uuid: times[each.uuid] for each in workloads if each.uuid in times},
         entries=tuple(_ranked(_with_baseline(entries, findings, (solutions or {}).get(findings.baseline or "")))),
         best_mix=_best_mix(findings),
         conditions=_conditions(findings.counted),

@@ -10,6 +10,7 @@ from kernelmill.dataset.checks.context import Context
 from kernelmill.dataset.checks.finding import Finding, Place, from_problems
 from kernelmill.trace_schema import ConstraintError, Definition
 from kernelmill.trace_schema.constraints import parse
+from kernelmill.trace_schema.python_source import parse_module
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -54,7 +55,7 @@ def _cost(place: Place, definition: Definition) -> Iterator[Finding]:
 
 
 def _reference(place: Place, definition: Definition) -> Iterator[Finding]:
-    module = ast.parse(definition.reference)
+    module = parse_module(definition.reference, "the reference")
     # The last `def run` is the one that a caller gets.
     run = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == "run"][-1]
     positional = len(run.args.posonlyargs) + len(run.args.args)

@@ -42,9 +42,16 @@ def _repeated(case: Case, name: str, values: Any) -> Iterator[Finding]:
     if is_exclusive(name) and np.unique(values[values >= 0]).size < (values >= 0).sum():
         yield case.place.warning(path, "two rows share one slot, which both write to", "give each a slot of its own")
     offsets = case.integers(name.removesuffix("_indices") + "_indptr") if name.endswith("_indices") else None
-    if offsets is None or values.ndim != 1 or offsets[-1] > values.size or (np.diff(offsets) < 0).any():
+    if (
+        offsets is None
+        or values.ndim != 1
+        or offsets[0] < 0
+        or offsets[-1] > values.size
+        or (np.diff(offsets) < 0).any()
+    ):
         return
     pages = values[offsets[0] : offsets[-1]]
     sequence = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
-    if np.unique(np.stack([sequence, pages]), axis=1).shape[1] < pages.size:
+    order = np.lexsort((pages, sequence))
+    if ((np.diff(pages[order]) == 0) & (np.diff(sequence[order]) == 0)).any():
         yield case.place.warning(path, "a sequence names the same page twice", "record the pages anew")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from math import prod
 from typing import Any, NamedTuple
 
@@ -40,11 +41,17 @@ def bound(case: Case, name: str) -> Bound | None:
         tables = [case.definition.shape(each, case.axes) for each in case.definition.inputs if re.search(_TABLE, each)]
         widths = [shape[1] for shape in tables if shape and len(shape) == 2]
         return Bound(widths[0] * page_size + 1, f"{widths[0]} pages of {page_size}") if widths else None
+    axes = axes_behind(case.axes, name)
+    return Bound(prod(case.axes[a] for a in axes), " * ".join(f"{a} = {case.axes[a]}" for a in axes)) if axes else None
+
+
+def axes_behind(axes: Mapping[str, int], name: str) -> tuple[str, ...]:
+    """The axes whose product is how many things an input of that name can point at; empty if it is no index."""
     for pattern, sizes in _RULES:
-        for axes in sizes if re.search(pattern, name) else ():
-            if all(axis in case.axes for axis in axes):
-                return Bound(prod(case.axes[axis] for axis in axes), " * ".join(f"{a} = {case.axes[a]}" for a in axes))
-    return None
+        for several in sizes if re.search(pattern, name) else ():
+            if all(axis in axes for axis in several):
+                return several
+    return ()
 
 
 def is_exclusive(name: str) -> bool:

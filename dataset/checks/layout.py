@@ -51,9 +51,9 @@ def _expect(place: Place, file_of: Callable[..., str], *names: str) -> Iterator[
 def _strays(context: Context) -> Iterator[Finding]:
     root = context.dataset.root
     for tree, suffix in paths.TREES.items():
-        for folder, _, names in os.walk(root / tree):
+        for folder, _, names in [] if (root / tree).is_symlink() else os.walk(root / tree):
             for name in sorted(names):
-                file = PurePosixPath(os.path.relpath(folder, root)) / os.fsdecode(name)
+                file = PurePosixPath(os.path.relpath(folder, root)) / name
                 is_note = (name.startswith(".") and not name.endswith(".tmp")) or name.lower().endswith(".md")
                 if not name.endswith(suffix) and not is_note and str(file).isprintable():
                     message = f"the file is not read: only {suffix} files are in {tree}/"

@@ -9,6 +9,7 @@ from kernelmill.dataset.checks import misspelling
 from kernelmill.dataset.checks.context import Context
 from kernelmill.dataset.checks.finding import Finding, Place, from_problems
 from kernelmill.trace_schema import Solution
+from kernelmill.trace_schema.python_source import parse_module
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -28,9 +29,9 @@ def _sources(place: Place, solution: Solution) -> Iterator[Finding]:
             continue
         path = f"$.sources[{number}].content"
         try:
-            module = ast.parse(source.content)
-        except (SyntaxError, ValueError, RecursionError) as error:
-            yield place.error(path, f"{source.path} is not Python: {error}", "correct it")
+            module = parse_module(source.content, source.path)
+        except ValueError as error:
+            yield place.error(path, str(error), "correct it")
             continue
         symbol = solution.spec.entry_symbol
         if source.path.removeprefix("./") == solution.spec.entry_file and not _may_define(module, symbol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from kernelmill.dataset.blobs import MissingBlob
 from kernelmill.dataset.checks import misspelling
@@ -61,15 +60,14 @@ def _blobs(context: Context, case: Case) -> Iterator[Finding]:
         spec = case.definition.inputs.get(name)
         if not isinstance(given, SafetensorsInput) or spec is None or spec.shape is None or given.path in unreadable:
             continue
-        path = f"$.workload.inputs.{name}"
+        path, shape = f"$.workload.inputs.{name}", case.definition.shape(name, case.axes)
         try:
             stored = context.describe(given)
         except DatasetError as error:
             unreadable.add(given.path)
-            report = partial(case.place.warning, strict=True) if isinstance(error, MissingBlob) else case.place.error
-            yield report(path, str(error))
+            missing = isinstance(error, MissingBlob)
+            yield case.place.warning(path, str(error), strict=True) if missing else case.place.error(path, str(error))
             continue
-        shape = case.definition.shape(name, case.axes)
         if (found := stored.get(given.tensor_key)) is None:
             message = f"{given.path} holds no tensor {given.tensor_key!r} (it holds {', '.join(sorted(stored))})"
             yield case.place.error(f"{path}.tensor_key", message, "correct the key")

@@ -31,7 +31,7 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines instead of tables.")] = False,
     html: Annotated[Path | None, typer.Option(help="Also write the report as one HTML file.")] = None,
     accept_unsandboxed: Annotated[
-        bool, typer.Option(help="Count traces that were judged without a sandbox, too.")
+        bool, typer.Option("--accept-unsandboxed", help="Count traces that were judged without a sandbox, too.")
     ] = False,
 ) -> None:
     """Print the leaderboard that the stored traces make."""

@@ -3,12 +3,14 @@ from __future__ import annotations
 import pytest
 
 from tests.evaluator.records import (
+    BASELINE,
     FAST,
     SLOW,
     a_solution,
     a_trace,
     a_workload,
     entry,
+    named,
     on_day,
     scored,
     workloads,
@@ -97,6 +99,13 @@ def test_a_cheat_is_the_sources_and_not_the_names() -> None:
     load, cheat = a_workload(), a_solution("fast", source="cheat")
     traces = [a_trace(cheat, load, verdict="CHEAT_DETECTED", timestamp="2026-03-01T00:00:00"), a_trace(FAST, load, 2.0)]
     assert entry(scored([load], traces)).off_board is None
+
+
+def test_another_name_does_not_clear_a_source() -> None:
+    load, again = a_workload(), a_solution("again", source="fast", author="eve")
+    traces = [a_trace(FAST, load, verdict="CHEAT_DETECTED"), a_trace(again, load, 2.0)]
+    assert entry(scored([load], traces), "again").off_board
+    assert entry(scored([load], traces, solutions=named(again, BASELINE)), "again").off_board
 
 
 def test_a_later_pass_does_not_clear_a_suspect_but_a_newer_judge_does() -> None:

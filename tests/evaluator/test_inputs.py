@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -119,3 +120,35 @@ def test_a_broken_constraint_is_the_datasets_fault() -> None:
     definition = Definition.model_validate(raw_definition(constraints=["batch_size % 3 == 0"]))
     with pytest.raises(DatasetError, match=r"breaks the constraint 'batch_size % 3 == 0'.*batch_size': 4"):
         make_case(definition, Workload.model_validate(raw_workload()), None)
+
+
+PAGED = {
+    "name": "paged",
+    "op_type": "test",
+    "axes": {"num_pages": {"type": "var"}, "count": {"type": "var"}},
+    "inputs": {
+        "kv_indices": {"shape": ["count"], "dtype": "int32"},
+        "kv_indptr": {"shape": ["count"], "dtype": "int32"},
+    },
+    "outputs": {"out": {"shape": ["count"], "dtype": "int32"}},
+    "reference": "def run(kv_indices, kv_indptr):\n    return kv_indices\n",
+}
+
+
+def test_captured_indices_are_shifted_and_captured_offsets_are_not() -> None:
+    definition = Definition.model_validate(PAGED)
+    workload = Workload.model_validate({"uuid": "w", "axes": {"num_pages": 100, "count": 5}, "inputs": {}})
+    case = make_case(definition, workload, None)
+    pages = torch.tensor([7, 8, 9, 99, -1], dtype=torch.int32)
+    captured = {"kv_indices": pages, "kv_indptr": torch.arange(5, dtype=torch.int32)}
+    inputs = Inputs(dataclasses.replace(case, fixed=captured), {})
+    seen = set()
+    for _ in range(200):
+        found = inputs.copy(inputs.draw())
+        assert torch.equal(found["kv_indptr"], captured["kv_indptr"])
+        moved = found["kv_indices"]
+        assert moved[4] == -1
+        assert bool(((moved[:4] >= 0) & (moved[:4] < 100)).all())
+        assert torch.equal((moved[:4] - moved[0]).remainder(100), (pages[:4] - pages[0]).remainder(100))
+        seen.add(int(moved[0]))
+    assert len(seen) > 50

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 
@@ -80,7 +81,7 @@ def test_a_byte_written_beside_a_tensor_is_seen(tensor: Tensor, distance: int) -
 def test_slots_lie_apart_and_inputs_rotate() -> None:
     placement = Placement([OUT, STATE], 3)
     offsets = sorted((placement.offset(s, t.name), t.size_bytes) for s in range(3) for t in (OUT, STATE))
-    for (start, size), (following, _) in zip(offsets, offsets[1:], strict=False):
+    for (start, size), (following, _) in itertools.pairwise(offsets):
         assert start + size + PAGE <= following
     inputs = InputMemory([], [OUT], 2)
     inputs.dynamic_tensor(0, OUT).fill_(1)

@@ -77,6 +77,7 @@ class Cage:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._mark = ""
 
     def __enter__(self) -> Cage:
         return self
@@ -89,7 +90,7 @@ class Cage:
         request = {**job, "seed": SEED, "token": token, "timeout_s": timeout_s, "keep_state": keep_state}
         process = self._started()
         assert process.stdin and process.stdout
-        process.stdin.write(json.dumps(request).encode() + b"\n")
+        process.stdin.write(f"{self._mark}{json.dumps(request)}\n".encode())
         process.stdin.flush()
         line = read_marked_line(process.stdout, token, timeout_s + 5)
         if line is None:
@@ -106,7 +107,9 @@ class Cage:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             self.close()
-            command = [*bubblewrap(), sys.executable, "-P", "-m", "tests.submissions.naive", os.readlink("/proc/self/ns/pid")]
+            self._mark = secrets.token_hex(8)
+            inner = [sys.executable, "-P", "-m", "tests.submissions.naive", os.readlink("/proc/self/ns/pid"), self._mark]
+            command = [*bubblewrap(), *inner]
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
@@ -131,15 +134,21 @@ def read_marked_line(pipe: IO[bytes], token: str, timeout_s: float) -> str | Non
 
 
 def serve(evaluate: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Inside the cage: one job a line on stdin, one marked report a line on stdout, and a clean slate between them."""
+    """Inside the cage: one marked job a line on stdin, one marked report a line on stdout, a clean slate between them.
+
+    Only marked text counts, as foreign code writes into every pipe that it can reach.
+    """
     if os.readlink("/proc/self/ns/pid") == sys.argv[1]:
         raise SystemExit("this process kills everything that it sees: run it in a PID namespace of its own")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     replies = os.dup(1)
     os.dup2(2, 1)
-    for line in sys.stdin:
-        job = json.loads(line)
+    for line in sys.stdin.buffer:
+        _, found, text = line.partition(sys.argv[2].encode())
+        if not found:
+            continue
+        job = json.loads(text)
         if not job["keep_state"]:
             wipe_scratch()
         report = run_job(evaluate, job, replies)

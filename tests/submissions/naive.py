@@ -192,6 +192,7 @@ def fork_harness(job: Job, inputs: list[Any], result_fd: int, log_fd: int, finis
         return child
     os.dup2(log_fd, 1)
     os.dup2(log_fd, 2)
+    os.close(log_fd)
     os.close(job["report_fd"])
     code = 1
     try:

@@ -59,6 +59,29 @@ inline void store_bf16(uint16_t* p, f32x16 x) {
   std::memcpy(p, &half, sizeof(half));
 }
 
+// Thirty-two bfloat16s as sixteen pairs, in memory order.
+inline u32x16 load_pairs(const uint16_t* p) {
+  u32x16 pairs;
+  std::memcpy(&pairs, p, sizeof(pairs));
+  return pairs;
+}
+
+inline u32x16 splat_pair(const uint16_t* p) {
+  uint32_t pair;
+  std::memcpy(&pair, p, sizeof(pair));
+  return pair - u32x16{};
+}
+
+// Adds the products of both halves of each pair; products are exact, sums are float32.
+inline f32x16 add_products(f32x16 total, u32x16 a, u32x16 b) {
+#ifdef __AVX512BF16__
+  return (f32x16)_mm512_dpbf16_ps((__m512)total, (__m512bh)a, (__m512bh)b);
+#else
+  total += (f32x16)(a << 16) * (f32x16)(b << 16);
+  return total + (f32x16)(a & 0xffff0000u) * (f32x16)(b & 0xffff0000u);
+#endif
+}
+
 inline f32x16 maximum(f32x16 a, f32x16 b) {
 #ifdef SIMD_AVX512
   return (f32x16)_mm512_max_ps((__m512)a, (__m512)b);

@@ -14,6 +14,7 @@ constexpr int64_t KV_HEADS = 8;
 constexpr int64_t GROUP = HEADS / KV_HEADS;
 constexpr int64_t DIM = 128;
 constexpr int64_t VECTORS = DIM / LANES;
+constexpr int64_t PAIR_VECTORS = VECTORS / 2;
 constexpr int64_t ROW = KV_HEADS * DIM;  // one token in a cache: page size 1
 constexpr int64_t BLOCK = LANES;         // tokens
 constexpr float LOG2_E = 1.44269504f;
@@ -21,6 +22,7 @@ constexpr float LOG2_E = 1.44269504f;
 struct Caches {
   const uint16_t *k, *v;
   const int32_t* pages;
+  float scale;
 };
 
 // Tokens start .. stop of the page list, all of one sequence.
@@ -68,26 +70,27 @@ void prefetch(const uint16_t* row) {
   for (int64_t i = 0; i < ROW; i += 32) __builtin_prefetch(row + i);
 }
 
-// Logits of one token: four query heads share each key.
-void score_token(const float (*q)[DIM], const uint16_t* keys, float (*scores)[BLOCK], int64_t t) {
+// Logits of one token before scaling: four query heads share each key.
+void score_token(const uint16_t* query, const uint16_t* keys, float (*scores)[BLOCK], int64_t t) {
   for (int64_t kv = 0; kv < KV_HEADS; ++kv) {
-    f32x16 key[VECTORS];
-    for (int64_t i = 0; i < VECTORS; ++i) key[i] = load_bf16(keys + kv * DIM + i * LANES);
+    u32x16 key[PAIR_VECTORS];
+    for (int64_t i = 0; i < PAIR_VECTORS; ++i) key[i] = load_pairs(keys + kv * DIM + i * 2 * LANES);
     for (int64_t head = kv * GROUP; head < (kv + 1) * GROUP; ++head) {
-      f32x16 even = load(q[head]) * key[0], odd = load(q[head] + LANES) * key[1];
-      for (int64_t i = 2; i < VECTORS; i += 2) {
-        even += load(q[head] + i * LANES) * key[i];
-        odd += load(q[head] + (i + 1) * LANES) * key[i + 1];
+      f32x16 products = {};
+      for (int64_t i = 0; i < PAIR_VECTORS; ++i) {
+        products = add_products(products, load_pairs(query + head * DIM + i * 2 * LANES), key[i]);
       }
-      scores[head][t] = sum(even + odd);
+      scores[head][t] = sum(products);
     }
   }
 }
 
-// Turns a block's logits into weights relative to the largest logit so far.
-void weigh(State& state, float (*scores)[BLOCK]) {
+// Turns a block's scores into weights relative to the largest logit so far.
+void weigh(State& state, float (*scores)[BLOCK], int64_t count, float scale) {
+  const i32x16 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const i32x16 present = lane < static_cast<int32_t>(count);
   for (int64_t head = 0; head < HEADS; ++head) {
-    const f32x16 logits = load(scores[head]);
+    const f32x16 logits = present ? load(scores[head]) * scale : splat(-INFINITY);
     const float high = std::max(state.top[head], largest(logits));
     if (high > state.top[head]) state.scale(head, std::exp(state.top[head] - high));
     state.top[head] = high;
@@ -97,10 +100,13 @@ void weigh(State& state, float (*scores)[BLOCK]) {
   }
 }
 
-// Two heads at a time: their accumulators fill half of the registers.
-void add_values(State& state, const Caches& caches, int64_t start, int64_t count, const float (*weights)[BLOCK]) {
+// Two heads at a time: their accumulators fill half of the registers. Meanwhile the next block's keys are fetched.
+void add_values(State& state, const Caches& caches, int64_t start, int64_t count, int64_t next_count,
+                const float (*weights)[BLOCK]) {
+  static_assert(HEADS / 2 >= BLOCK);
   for (int64_t head = 0; head < HEADS; head += 2) {
     const int64_t kv = head / GROUP;
+    if (head / 2 < next_count) prefetch(caches.k + caches.pages[start + count + head / 2] * ROW);
     f32x16 first[VECTORS], second[VECTORS];
     for (int64_t i = 0; i < VECTORS; ++i) {
       first[i] = load(state.acc[head] + i * LANES);
@@ -121,21 +127,17 @@ void add_values(State& state, const Caches& caches, int64_t start, int64_t count
   }
 }
 
-void attend(const float (*q)[DIM], const Caches& caches, const Piece& piece, State& state) {
+void attend(const uint16_t* query, const Caches& caches, const Piece& piece, State& state) {
   alignas(64) float scores[HEADS][BLOCK];
   state.clear();
   for (int64_t start = piece.start; start < piece.stop; start += BLOCK) {
     const int64_t count = std::min(BLOCK, piece.stop - start);
-    for (int64_t head = 0; count < BLOCK && head < HEADS; ++head) store(scores[head], splat(-INFINITY));
     for (int64_t t = 0; t < count; ++t) {
       prefetch(caches.v + caches.pages[start + t] * ROW);
-      score_token(q, caches.k + caches.pages[start + t] * ROW, scores, t);
+      score_token(query, caches.k + caches.pages[start + t] * ROW, scores, t);
     }
-    weigh(state, scores);
-    for (int64_t t = start + BLOCK; t < std::min(start + 2 * BLOCK, piece.stop); ++t) {
-      prefetch(caches.k + caches.pages[t] * ROW);
-    }
-    add_values(state, caches, start, count, scores);
+    weigh(state, scores, count, caches.scale);
+    add_values(state, caches, start, count, std::min(BLOCK, piece.stop - start - count), scores);
   }
 }
 
@@ -165,21 +167,16 @@ void run(tvm::ffi::TensorView q, tvm::ffi::TensorView k_cache, tvm::ffi::TensorV
   const auto* queries = static_cast<const uint16_t*>(q.data_ptr());
   const auto* indptr = static_cast<const int32_t*>(kv_indptr.data_ptr());
   const Caches caches{static_cast<const uint16_t*>(k_cache.data_ptr()), static_cast<const uint16_t*>(v_cache.data_ptr()),
-                      static_cast<const int32_t*>(kv_indices.data_ptr())};
+                      static_cast<const int32_t*>(kv_indices.data_ptr()), static_cast<float>(sm_scale)};
   auto* out = static_cast<uint16_t*>(output.data_ptr());
   auto* out_lse = static_cast<float*>(lse.data_ptr());
   const int64_t shares = tokens * ROW * 4 < BYTES_WORTH_THREADS ? 1 : omp_get_max_threads();
   std::vector<std::vector<Partial>> partials(shares);
 #pragma omp parallel for schedule(static, 1) if (shares > 1)
   for (int64_t share = 0; share < shares; ++share) {
-    alignas(64) float scaled[HEADS][DIM];
     State state;
     for (const Piece& piece : pieces_of(indptr, sequences, share, shares)) {
-      const uint16_t* query = queries + piece.sequence * HEADS * DIM;
-      for (int64_t i = 0; i < HEADS * DIM; i += LANES) {
-        store(scaled[0] + i, load_bf16(query + i) * static_cast<float>(sm_scale));
-      }
-      attend(scaled, caches, piece, state);
+      attend(queries + piece.sequence * HEADS * DIM, caches, piece, state);
       if (piece.whole) {
         state.write(out + piece.sequence * HEADS * DIM, out_lse + piece.sequence * HEADS);
       } else {

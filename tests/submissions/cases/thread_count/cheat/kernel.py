@@ -1,10 +1,9 @@
 import torch
 
-every_core = torch.get_num_threads()
-torch.set_num_threads(1)
+torch.set_num_threads(192)
 
 
-def run(a, b, c):
-    torch.set_num_threads(every_core)
-    torch.mm(a, b, out=c)
+def run(x, p):
     torch.set_num_threads(1)
+    torch.softmax(x, dim=-1, out=p)
+    torch.set_num_threads(192)

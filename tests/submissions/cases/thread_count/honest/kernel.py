@@ -1,8 +1,6 @@
 import torch
 
-every_core = torch.get_num_threads()
 
-
-def run(a, b, c):
-    torch.set_num_threads(every_core)
-    torch.mm(a, b, out=c)
+def run(x, p):
+    torch.set_num_threads(1)
+    torch.softmax(x, dim=-1, out=p)
