@@ -50,7 +50,7 @@ bench: setup ## Measure loading a large dataset and what the judge itself costs
 
 .PHONY: dataset
 dataset: setup ## Pack the shipped solutions from their sources and validate the dataset
-	@$(BIN)/python -m kernelmill.dataset.catalogue
+	@$(BIN)/python -m kernelmill.dataset.catalogue --out dataset/data
 	@$(BIN)/kernelmill validate dataset/data
 
 .PHONY: dist

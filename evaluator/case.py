@@ -122,7 +122,7 @@ def _load(workload: Workload, tensor: Tensor, given: SafetensorsInput, dataset: 
         raise DatasetError(
             f"workload {workload.uuid}: input {tensor.name!r} is in {given.path}; pass dataset=… to read it"
         )
-    loaded = dataset.load_tensor(given)
+    loaded = dataset.load_tensor(given, framework="torch")
     want = (torch_dtype(tensor.dtype), tensor.shape)
     if (loaded.dtype, tuple(loaded.shape)) != want:
         raise DatasetError(

@@ -18,7 +18,7 @@ from kernelmill.evaluator import protocol
 from kernelmill.evaluator.protocol import Bind, Failure, Load
 from kernelmill.evaluator.sandbox import Limits, Mount, Sandbox
 from kernelmill.evaluator.worker import CHANNEL
-from kernelmill.trace_schema.errors import KernelMillError
+from kernelmill.trace_schema.errors import InternalError, KernelMillError
 
 POLL_S = 0.05
 
@@ -60,7 +60,7 @@ class WorkerProcess:
         self.artifact = sandbox.inside(mounts[0]) if mounts else ""
         self.channel = ours
         self._start_s = start_s
-        self.frozen = False
+        self._settled = False
         with theirs:
             self.process = sandbox.spawn(
                 sandbox.python("kernelmill.evaluator.worker"),
@@ -73,6 +73,15 @@ class WorkerProcess:
         self._poll.register(self.channel, select.POLLIN)
         self._poll.register(self.process.stdout, select.POLLIN)
 
+    def settle(self) -> None:
+        """Wait until it has started, and freeze it. Several may start at once; each is waited for in turn."""
+        if not self._settled:
+            self._settled = True
+            try:
+                self._expect(self._receive(time.monotonic() + self._start_s))
+            except WorkerLost as error:  # nothing foreign is in it yet
+                raise InternalError(f"a worker does not start: {error}; {error.log[-500:].strip()}") from error
+
     def load(self, request: Load) -> None:
         """Raises RequestFailed with the worker's words, or WorkerLost."""
         self._ask(protocol.encode(request), (), self._start_s)
@@ -81,11 +90,14 @@ class WorkerProcess:
         self._ask(protocol.encode(request), fds, self._start_s)
 
     def _ask(self, packet: bytes, fds: Sequence[int], timeout_s: float) -> None:
+        self.settle()
         self.thaw()
         socket.send_fds(self.channel, [packet], list(fds))
-        answer = self._receive(time.monotonic() + timeout_s)
+        self._expect(self._receive(time.monotonic() + timeout_s))
+
+    def _expect(self, answer: bytes) -> None:
         self.freeze()
-        if answer != b"ok":
+        if answer != protocol.READY:
             raise RequestFailed(self._failure(answer), self.log)
 
     def call(self, target: int, slot: int, timeout_s: float, at_done: Callable[[], None]) -> Answer:
@@ -154,11 +166,9 @@ class WorkerProcess:
             self.process.tree.freeze()
         except KernelMillError as error:
             self._lose("unfreezable", str(error))
-        self.frozen = True
 
     def thaw(self) -> None:
         self.process.tree.thaw()
-        self.frozen = False
 
     def breathe(self, seconds: float) -> None:
         """Let the tree run without a request, to see whether it still does something."""

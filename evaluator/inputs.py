@@ -3,9 +3,9 @@
 A small tensor is drawn afresh each time. For a large one a deck a little larger than the tensor is drawn once a
 sitting, and a call's content is a window of the deck's rows at a secret offset, each row rotated along its last axis by
 a secret distance. Rotation keeps every distribution that treats the last axis's elements alike, row sums included, and
-leaves no row that was seen before. A captured tensor of indices keeps its pattern and is shifted by a secret distance within
-what it points into, so that pages are as scattered as they were and yet never the same ones. Static inputs (weights) are
-drawn once a sitting, as an engine loads them once.
+leaves no row that was seen before. A captured tensor of indices keeps its pattern and is shifted by a secret distance
+within what it points into, so that pages are as scattered as they were and yet never the same ones. Static inputs
+(weights) are drawn once a sitting, as an engine loads them once.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ MAX_BYTES = 96 << 10
 GO = struct.Struct("<c8sHH")
 DONE = struct.Struct("<c8sB")
 OK, FAILED = 0, 1
+READY = b"ok"
+"""What a worker says once it can take requests, and after each Load and Bind that went well."""
 
 
 class ProtocolError(Exception):

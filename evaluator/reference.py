@@ -92,17 +92,20 @@ class Reference:
         except (RequestFailed, WorkerLost) as error:
             raise self._fault("cannot take its inputs", str(error)) from error
 
-    def answer(self, inputs: Inputs, content: Content) -> Truth:
-        """Run on this content. Raises DatasetError if the declared run fails; a failing float64 run is left out."""
+    def answer(self, inputs: Inputs, content: Content, *, exact: bool = True) -> Truth:
+        """Run on this content. Raises DatasetError if the declared run fails; a failing float64 run is left out.
+
+        `exact`: whether the float64 run is wanted at all.
+        """
         assert self._inputs is not None
         for tensor in inputs.dynamic:
             inputs.write(content, tensor.name, self._inputs.dynamic_tensor(0, tensor))
         declared, seconds = self._run("declared")
         try:
-            exact = self._run("float64")[0]
+            wide = self._run("float64")[0] if exact else None
         except DatasetError:
-            exact = None
-        return Truth(declared, exact, seconds)
+            wide = None
+        return Truth(declared, wide, seconds)
 
     def _run(self, precision: Precision) -> tuple[Mapping[str, torch.Tensor], float]:
         memory, case = self._memory[precision], self._cases[precision]

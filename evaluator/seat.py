@@ -59,6 +59,7 @@ class Seat:
         self._sandbox = sandbox
         self._options = options
         self._worker: WorkerProcess | None = None
+        self._is_loaded = False
         self._memory: OutputMemory | None = None
 
     def prepare(self, case: Case, inputs: Inputs, shared: InputMemory) -> None:
@@ -70,30 +71,40 @@ class Seat:
         self._memory = OutputMemory(case.passed_outputs, updated, shared.dynamic.slots)
         self._updated = updated
         try:
-            if self._worker is None:
-                self._start()
-            assert self._worker is not None
+            worker = self._loaded()
             passed = self._artifact.destination_passing
-            self._worker.bind(*bind_request(0, case, shared, self._memory, passed=passed))
+            worker.bind(*bind_request(0, case, shared, self._memory, passed=passed))
         except RequestFailed as error:
             self.drop()
             raise Rejected(Verdict.RUNTIME_ERROR, f"loading failed: {last_line(error.failure)}", error.log) from error
         except WorkerLost as error:
             raise self._lost(error) from error
 
-    def _start(self) -> None:
-        artifact, options = self._artifact, self._options
+    def start(self) -> None:
+        """Begin to start a worker, without waiting for it: all of a sitting's workers start side by side."""
         self._worker = WorkerProcess(
             self._sandbox,
-            artifact.directory,
-            env=artifact.worker_env,
-            limits=options.limits,
-            start_s=options.start_timeout_s,
+            self._artifact.directory,
+            env=self._artifact.worker_env,
+            limits=self._options.limits,
+            start_s=self._options.start_timeout_s,
         )
-        directory = self._worker.artifact
-        self._worker.load(
-            Load(0, artifact.kind, directory, artifact.entry, artifact.symbol, artifact.destination_passing, "declared")
-        )
+
+    def settle(self) -> None:
+        """Wait until the worker is up, and freeze it, so that it disturbs nobody's clock."""
+        if self._worker is not None:
+            self._worker.settle()
+
+    def _loaded(self) -> WorkerProcess:
+        if self._worker is None:
+            self.start()
+        assert self._worker is not None
+        if not self._is_loaded:
+            artifact, directory = self._artifact, self._worker.artifact
+            passing = artifact.destination_passing
+            self._worker.load(Load(0, artifact.kind, directory, artifact.entry, artifact.symbol, passing, "declared"))
+            self._is_loaded = True
+        return self._worker
 
     def play(self, slot: int, content: Content, before: Callable[[], None], *, audit: bool) -> Played:
         """One call in `slot`. `before` runs last before the clock starts. `audit`: look again for late work."""
@@ -146,7 +157,7 @@ class Seat:
             )
 
     def _lost(self, error: WorkerLost) -> Rejected:
-        self._worker = None
+        self._worker, self._is_loaded = None, False
         verdict = LOST_VERDICTS.get(error.kind, Verdict.RESOURCE_EXCEEDED)
         return Rejected(verdict, str(error), error.log)
 
@@ -158,7 +169,7 @@ class Seat:
         """Kill the worker; the next workload gets a fresh one."""
         if self._worker is not None:
             self._worker.close()
-            self._worker = None
+        self._worker, self._is_loaded = None, False
 
     def close(self) -> None:
         self.drop()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -87,17 +88,21 @@ class Sitting:
             yield from self._group([(b, w) for b, w in todo if b.solution.hash() in chosen])
 
     def _group(self, todo: Sequence[tuple[Built, Workload]]) -> Iterator[Trace]:
-        reference = Reference(self._definition, self._reference_artifact, self._sandbox, self._options)
         beside = self._seats(self._baseline)
-        seats = {built.solution.hash(): self._seats(built) for built, _ in todo}
-        try:
+        own = self._baseline.solution.hash()
+        seats = {built.solution.hash(): self._seats(built) for built, _ in todo if built.solution.hash() != own}
+        everyone = [*beside, *(seat for row in seats.values() for seat in row)]
+        with ExitStack() as stack:
+            for seat in everyone:
+                stack.callback(seat.close)
+                seat.start()
+            reference = Reference(self._definition, self._reference_artifact, self._sandbox, self._options)
+            stack.callback(reference.close)
+            for seat in everyone:
+                seat.settle()
             for workload in {workload.uuid: workload for _, workload in todo}.values():
                 entries = [built for built, asked in todo if asked.uuid == workload.uuid]
                 yield from self._workload(workload, entries, reference, beside, seats)
-        finally:
-            for seat in (*beside, *(seat for row in seats.values() for seat in row)):
-                seat.close()
-            reference.close()
 
     def _workload(
         self,
@@ -114,8 +119,7 @@ class Sitting:
             for session, seat in enumerate(beside):
                 self._seat_baseline(seat, table, session)
             for built in entries:
-                same = built.solution.hash() == self._baseline.solution.hash()
-                row = list(beside) if same else seats[built.solution.hash()]
+                row = seats.get(built.solution.hash(), beside)
                 match = Match(table, row, beside, self._options)
                 outcome = match.play(timed=_timed(built))
                 if self._interpreter_may_lie(built, case, outcome):
@@ -140,7 +144,10 @@ class Sitting:
 
     def _seats(self, built: Built) -> list[Seat]:
         assert isinstance(built.result, Artifact)
-        return [Seat(built.result, self._sandbox, self._options) for _ in range(self._options.sessions)]
+        return [
+            Seat(built.result, self._sandbox, self._options)
+            for _ in range(self._options.sessions if built.result.timed else 1)
+        ]
 
     def _trace(self, built: Built, workload: Workload, outcome: Outcome, measured: Measured | None) -> Trace:
         return make_trace(self._sitter, workload, built.solution, outcome, measured)

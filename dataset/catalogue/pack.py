@@ -41,12 +41,12 @@ def solutions() -> Iterator[Solution]:
 
 
 def solution(folder: Path) -> Solution:
-    """The solution in `folder`, which is named after it and lies in a folder named after its definition."""
+    """The solution in `folder`, which lies in a folder named after its definition; its name is made of both."""
     facts = tomllib.loads((folder / "solution.toml").read_text())
     files = [file for file in sorted(folder.iterdir()) if file.is_file() and file.name != "solution.toml"]
     files += [SHARED / name for name in facts["spec"].pop("shared", [])]
     raw = {
-        "name": folder.name,
+        "name": f"{folder.name}_{folder.parent.name}",
         "definition": folder.parent.name,
         **facts,
         "sources": [{"path": file.name, "content": file.read_text()} for file in files],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kernelmill.trace_schema import Verdict
@@ -23,6 +23,10 @@ class Truth(NamedTuple):
     seconds: float
     """Time of the declared run, by the judge's clock."""
 
+    def best(self, name: str) -> torch.Tensor:
+        """The most exact answer there is for one output."""
+        return self.exact[name] if self.exact is not None else self.declared[name]
+
 
 class Finding(NamedTuple):
     """What comparing one call gave. `verdict` None means nothing is wrong."""
@@ -31,6 +35,26 @@ class Finding(NamedTuple):
     reason: str
     max_absolute_error: float = 0.0
     max_relative_error: float = 0.0
+    strain: float = 0.0
+    """The largest error as a share of what is allowed; infinite for what no tolerance covers."""
+
+
+PASSED = Finding(None, "")
+
+
+def wrong(reason: str, strain: float = float("inf")) -> Finding:
+    """A finding that no measured error describes."""
+    return Finding(Verdict.INCORRECT_NUMERICAL, reason, float("inf"), float("inf"), strain)
+
+
+def merged(findings: Iterable[Finding]) -> Finding:
+    """Several findings as one: the first verdict, the largest of each number."""
+    total = PASSED
+    for found in findings:
+        first = total if total.verdict is not None else found
+        largest = (max(pair) for pair in zip(total[2:], found[2:], strict=True))
+        total = Finding(first.verdict, first.reason, *largest)
+    return total
 
 
 class Expectation(Protocol):
@@ -39,8 +63,18 @@ class Expectation(Protocol):
     def judge(self, outputs: Mapping[str, torch.Tensor]) -> Finding: ...
 
 
+class AllOf(Expectation):
+    """Several expectations, each of its own outputs, that must all be met."""
+
+    def __init__(self, parts: Sequence[Expectation]) -> None:
+        self.parts = parts
+
+    def judge(self, outputs: Mapping[str, torch.Tensor]) -> Finding:
+        return merged(part.judge(outputs) for part in self.parts)
+
+
 class Comparator(Protocol):
-    """One way of comparing; `params` are the definition's."""
+    """One way of comparing; made from a definition and the comparator's params."""
 
     def prepare(self, case: Case, inputs: Mapping[str, torch.Tensor], truth: Truth) -> Expectation: ...
 
@@ -51,6 +85,4 @@ class Comparator(Protocol):
         self, findings: list[tuple[Expectation, Mapping[str, torch.Tensor]]]
     ) -> tuple[Finding, dict[str, Any]]:
         """A last look over all verified calls together, with measures for `correctness.extra`."""
-
-
-PASSED = Finding(None, "")
+        return PASSED, {}

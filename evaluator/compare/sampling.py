@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelmill.evaluator.compare.base import PASSED, Expectation, Finding, Truth
+from kernelmill.evaluator.compare.base import PASSED, Comparator, Expectation, Finding, Truth, wrong
+from kernelmill.evaluator.compare.defaults import tensor_names
 from kernelmill.trace_schema import Definition, Verdict
 from kernelmill.trace_schema.errors import DatasetError
 
@@ -29,15 +30,15 @@ FALSE_REJECT = 1e-7
 """How often a right sampler may fail the distribution test."""
 
 
-class SamplingExpectation:
+class SamplingExpectation(Expectation):
     """Sorted probabilities and the size of the support, by row."""
 
     def __init__(
         self, samples: str, probs: torch.Tensor, top_p: torch.Tensor | None, top_k: torch.Tensor | None
     ) -> None:
         self._samples = samples
-        self._probs = probs.double()
-        self._sorted, _ = torch.sort(self._probs, dim=-1, descending=True)
+        self.probs = probs.double()
+        self._sorted, _ = torch.sort(self.probs, dim=-1, descending=True)
         self._before = self._sorted.cumsum(-1) - self._sorted
         keep = torch.ones_like(self._sorted, dtype=torch.bool)
         if top_p is not None:
@@ -48,52 +49,41 @@ class SamplingExpectation:
         self._threshold = torch.where(keep, self._sorted, torch.inf).amin(-1)
         self._mass = torch.where(keep, self._sorted, 0.0).sum(-1)
 
+    @property
+    def allowed(self) -> torch.Tensor:
+        """Whether a token may be sampled, [rows, vocabulary]."""
+        return (self.probs >= self._threshold.unsqueeze(-1)) & (self.probs > 0)
+
     def judge(self, outputs: Mapping[str, torch.Tensor]) -> Finding:
         tokens = outputs[self._samples].long().flatten()
-        vocabulary = self._probs.shape[-1]
+        vocabulary = self.probs.shape[-1]
         outside = (tokens < 0) | (tokens >= vocabulary)
         if bool(outside.any()):
-            reason = f"{int(outside.sum())} sampled ids lie outside the vocabulary of {vocabulary}"
-            return Finding(Verdict.INCORRECT_NUMERICAL, reason, torch.inf, torch.inf)
-        chosen = self._probs.gather(1, tokens.reshape(-1, 1)).flatten()
-        wrong = (chosen < self._threshold) | (chosen <= 0)
-        if bool(wrong.any()):
-            reason = f"{int(wrong.sum())} of {len(tokens)} sampled ids are not in the support"
-            return Finding(Verdict.INCORRECT_NUMERICAL, reason, torch.inf, torch.inf)
+            return wrong(f"{int(outside.sum())} sampled ids lie outside the vocabulary of {vocabulary}")
+        lost = ~self.allowed.gather(1, tokens.reshape(-1, 1))
+        if bool(lost.any()):
+            return wrong(f"{int(lost.sum())} of {len(tokens)} sampled ids are not in the support")
         return PASSED
 
     def uniforms(self, outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The randomised cumulative values of the sampled tokens, one a row."""
         tokens = outputs[self._samples].long().reshape(-1, 1)
-        chosen = self._probs.gather(1, tokens)
+        chosen = self.probs.gather(1, tokens)
         before = torch.where(self._sorted > chosen, self._sorted, 0.0).sum(-1)
         ties = (self._sorted == chosen).sum(-1)
         width = chosen.flatten() * ties
         return (before + torch.rand(len(width), dtype=torch.float64) * width) / self._mass
 
 
-class Sampling:
+class Sampling(Comparator):
     """Comparator kind "sampling". Params name the tensors: probs, samples, and top_p or top_k where there is one."""
 
-    def __init__(self, definition: Definition, names: Mapping[str, str]) -> None:
-        for role, name in names.items():
-            if name not in definition.inputs and name not in definition.outputs:
-                raise DatasetError(f"{definition.name}: comparator param {role}={name!r} names no input or output")
-        self._names = names
-
-    @classmethod
-    def from_params(cls, definition: Definition) -> Sampling:
-        params = dict(definition.comparator.params) if definition.comparator else {}
-        known = {key: str(value) for key, value in params.items() if key in ("probs", "samples", "top_p", "top_k")}
-        if not {"probs", "samples"} <= known.keys():
-            raise DatasetError(f"{definition.name}: comparator sampling needs params probs and samples, got {params}")
-        return cls(definition, known)
-
-    @classmethod
-    def from_names(cls, definition: Definition) -> Sampling:
-        """The public sampling definitions name their tensors alike."""
-        names: dict[str, str] = {name: name for name in ("probs", "top_p", "top_k") if name in definition.inputs}
-        return cls(definition, {**names, "samples": next(iter(definition.outputs))})
+    def __init__(self, definition: Definition, params: Mapping[str, Any]) -> None:
+        self._names = tensor_names(definition, params, "probs", "samples", "top_p", "top_k")
+        if not {"probs", "samples"} <= self._names.keys():
+            raise DatasetError(
+                f"{definition.name}: comparator sampling needs params probs and samples, got {dict(params)}"
+            )
 
     def prepare(self, case: Case, inputs: Mapping[str, torch.Tensor], truth: Truth) -> Expectation:
         limits = [inputs.get(self._names.get(role, "")) for role in ("top_p", "top_k")]
@@ -110,10 +100,11 @@ class Sampling:
             return PASSED, {}
         p_value = ks_uniform(torch.cat(values))
         extra = {"distribution_p_value": p_value, "samples": int(sum(len(v) for v in values))}
+        strain = math.log(max(p_value, 1e-300)) / math.log(FALSE_REJECT)
         if p_value < FALSE_REJECT:
             reason = f"the sampled ids do not follow the distribution (Kolmogorov-Smirnov p = {p_value:.2g})"
-            return Finding(Verdict.INCORRECT_NUMERICAL, reason, 0.0, 0.0), extra
-        return PASSED, extra
+            return Finding(Verdict.INCORRECT_NUMERICAL, reason, strain=strain), extra
+        return PASSED._replace(strain=strain), extra
 
 
 def ks_uniform(values: torch.Tensor) -> float:

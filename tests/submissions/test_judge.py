@@ -34,15 +34,15 @@ def visitors_and_bench(
         pytest.skip(reason)
     with open_bench(tmp_path_factory.mktemp("corpus")) as (bench, visitors):
         selected = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
-        bench.expect((params["case"], params["side"]) for params in selected if {"case", "side"} <= params.keys())
+        bench.announce((params["case"], params["side"]) for params in selected if {"case", "side"} <= params.keys())
         yield bench, visitors
 
 
 @pytest.mark.parametrize(("case", "side"), JUDGED, ids=[f"{case.name}-{side}" for case, side in JUDGED])
 def test_verdict(visitors_and_bench: tuple[Bench, list[str]], case: Case, side: Side) -> None:
     bench, visitors = visitors_and_bench
-    found = bench.judge(case, side)
-    honest = bench.judge(case, "honest") if side == "cheat" and not case.gain else None
+    found = bench.judgement(case, side)
+    honest = bench.judgement(case, "honest") if side == "cheat" and not case.gain else None
     assert not fault(case, side, found, honest)
     for trace in found.traces:
         line = trace.model_dump_json()

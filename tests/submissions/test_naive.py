@@ -1,4 +1,4 @@
-"""Every cheat of the corpus bites: on the naive harness it gains what its case says it gains, and its honest twin does not.
+"""Every cheat of the corpus bites: on the naive harness it gains what its case says, and its honest twin does not.
 
 So the corpus is made of attacks that work, and the judge's verdicts in test_judge are about something.
 """

@@ -67,7 +67,7 @@ struct alignas(64) State {
 };
 
 void prefetch(const uint16_t* row) {
-  for (int64_t i = 0; i < ROW; i += 32) __builtin_prefetch(row + i);
+  for (int64_t i = 0; i < ROW; i += 32) __builtin_prefetch(row + i, 0, 2);
 }
 
 // Logits of one token before scaling: four query heads share each key.
@@ -75,13 +75,15 @@ void score_token(const uint16_t* query, const uint16_t* keys, float (*scores)[BL
   for (int64_t kv = 0; kv < KV_HEADS; ++kv) {
     u32x16 key[PAIR_VECTORS];
     for (int64_t i = 0; i < PAIR_VECTORS; ++i) key[i] = load_pairs(keys + kv * DIM + i * 2 * LANES);
-    for (int64_t head = kv * GROUP; head < (kv + 1) * GROUP; ++head) {
-      f32x16 products = {};
+    f32x16 products[GROUP] = {};
+    for (int64_t row = 0; row < GROUP; ++row) {
+      const uint16_t* head = query + (kv * GROUP + row) * DIM;
       for (int64_t i = 0; i < PAIR_VECTORS; ++i) {
-        products = add_products(products, load_pairs(query + head * DIM + i * 2 * LANES), key[i]);
+        products[row] = add_products(products[row], load_pairs(head + i * 2 * LANES), key[i]);
       }
-      scores[head][t] = sum(products);
     }
+    const f32x4 totals = sums(products[0], products[1], products[2], products[3]);
+    for (int64_t row = 0; row < GROUP; ++row) scores[kv * GROUP + row][t] = totals[row];
   }
 }
 

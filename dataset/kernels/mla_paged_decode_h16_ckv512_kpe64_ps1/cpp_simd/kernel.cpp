@@ -79,8 +79,8 @@ struct alignas(64) Block {
 
 void prefetch(const Caches& caches, int64_t token) {
   const int64_t page = caches.pages[token];
-  for (int64_t i = 0; i < LATENT; i += 32) __builtin_prefetch(caches.latents + page * LATENT + i);
-  for (int64_t i = 0; i < ROTARY; i += 32) __builtin_prefetch(caches.rotary + page * ROTARY + i);
+  for (int64_t i = 0; i < LATENT; i += 32) __builtin_prefetch(caches.latents + page * LATENT + i, 0, 2);
+  for (int64_t i = 0; i < ROTARY; i += 32) __builtin_prefetch(caches.rotary + page * ROTARY + i, 0, 2);
 }
 
 void gather(const Caches& caches, int64_t start, int64_t count, Block& block) {
@@ -101,8 +101,9 @@ void score_tile(const uint16_t (*query)[DIM], Block& block, int64_t head, int64_
       for (int64_t b = 0; b < TILE; ++b) products[a][b] = add_products(products[a][b], q[a], k[b]);
     }
   }
-  for (int64_t a = 0; a < TILE; ++a) {
-    for (int64_t b = 0; b < TILE; ++b) block.scores[token + b][head + a] = sum(products[a][b]);
+  for (int64_t b = 0; b < TILE; ++b) {
+    const f32x4 totals = sums(products[0][b], products[1][b], products[2][b], products[3][b]);
+    std::memcpy(block.scores[token + b] + head, &totals, sizeof(totals));
   }
 }
 

@@ -3,6 +3,7 @@ import time
 
 import torch
 
+torch.set_num_threads(1)  # a pool of threads would not survive the fork
 served = set()
 
 

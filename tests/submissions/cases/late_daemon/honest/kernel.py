@@ -2,6 +2,7 @@ import os
 
 import torch
 
+torch.set_num_threads(1)
 served = set()
 
 

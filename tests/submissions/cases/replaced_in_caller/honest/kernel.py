@@ -1,17 +1,20 @@
+import gc
 import sys
 
 import torch
 
 
-def look_at_callers():
+def holders(function):
+    return [holder for holder in gc.get_referrers(function) if isinstance(holder, (dict, tuple))]
+
+
+def frames():
     frame = sys._getframe(2)
-    names = []
     while frame is not None:
-        names += [name for name, value in list(frame.f_locals.items()) if value is run]
+        yield frame
         frame = frame.f_back
-    return names
 
 
 def run(a, b, c):
     torch.mm(a, b, out=c)
-    look_at_callers()
+    places = len(holders(run)) + sum(1 for _ in frames())
