@@ -8,10 +8,16 @@ from pathlib import Path
 
 from kernelmill.dataset.derive.shipped import write_shipped
 
-parser = argparse.ArgumentParser(prog="python -m kernelmill.dataset.derive", description=__doc__)
-parser.add_argument("--azure", type=Path, required=True, help="AzureLLMInferenceTrace_conv.csv")
-parser.add_argument("--sglang", type=Path, required=True, help="folder of decode_paged_*.safetensors")
-parser.add_argument("--out", type=Path, required=True, help="a dataset's root")
-arguments = parser.parse_args()
-for name, workloads in write_shipped(arguments.azure, arguments.sglang, arguments.out).items():
-    print(f"{name}: {len(workloads)} workloads", file=sys.stderr)
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m kernelmill.dataset.derive", description=__doc__)
+    parser.add_argument("--azure", type=Path, required=True, help="AzureLLMInferenceTrace_conv.csv")
+    parser.add_argument("--sglang", type=Path, required=True, help="folder of decode_paged_*.safetensors")
+    parser.add_argument("--out", type=Path, required=True, help="a dataset's root")
+    arguments = parser.parse_args()
+    for name, workloads in write_shipped(arguments.azure, arguments.sglang, arguments.out).items():
+        print(f"{name}: {len(workloads)} workloads", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,7 +6,7 @@ A replay is run twice, first to see how large its steps are, then to read the pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -73,16 +73,16 @@ def _merged(parts: list[tuple[Size, int]]) -> tuple[Size, int]:
 
 def moments(requests: list[Request], chosen: list[tuple[Size, int]], trace: str) -> list[Moment]:
     """The chosen steps with their page tables, in the order given."""
-    wanted = {(size.replicas, size.index): steps for size, steps in chosen}
+    wanted = {(size.replicas, size.index) for size, _ in chosen}
     found = {}
     for count in REPLICAS:
         for step in replay(requests[::count], ENGINE):
             if (count, step.index) in wanted:
-                found[count, step.index] = _moment(step, wanted[count, step.index], count, trace)
-    return [found[size.replicas, size.index] for size, _ in chosen]
+                found[count, step.index] = _moment(step, count, trace)
+    return [replace(found[size.replicas, size.index], steps=steps) for size, steps in chosen]
 
 
-def _moment(step: Step, steps: int, replicas: int, trace: str) -> Moment:
+def _moment(step: Step, replicas: int, trace: str) -> Moment:
     tables = tuple(tuple(active.sequence.pages) for active in step.active)
     provenance = {
         "kind": "request_trace",
@@ -92,7 +92,7 @@ def _moment(step: Step, steps: int, replicas: int, trace: str) -> Moment:
         "step": step.index,
         "start_s": round(step.start_s, 3),
     }
-    return Moment(step.new, step.kv, tables, step.high_water, step.sampled, steps, provenance)
+    return Moment(step.new, step.kv, tables, step.high_water, step.sampled, 1, provenance)
 
 
 def captured_moment(capture: Capture, shard: int, shards: int, steps: float) -> Moment:

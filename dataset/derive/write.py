@@ -18,7 +18,7 @@ from kernelmill.trace_schema import Definition, Trace, Workload
 from kernelmill.trace_schema.constraints import evaluate
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "kernelmill:workload")
-DEMO_BYTES, DEMO_FLOPS = 6.0e7, 1.5e10
+DEMO_BYTES, DEMO_FLOPS = 6.0e7, 8.0e9
 """Most that one call of the demo slice may cost, so that a laptop's CPU judges it in well under a second."""
 
 

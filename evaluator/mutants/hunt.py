@@ -68,7 +68,7 @@ class Hunter:
         self._definition = definition
         self._dataset = dataset
         self._options = options or JudgeOptions()
-        self._comparator = comparator_for(definition)
+        self.comparator = comparator_for(definition)
         spec = comparator_of(definition)
         calls = self._options.verified * self._options.sessions
         samplers = spec.kind == "sampling"
@@ -84,13 +84,16 @@ class Hunter:
             raise DatasetError(f"the reference of {definition.name} does not build: {built.result}")
         self._reference = Reference(definition, built.result, open_sandbox(self._options.sandbox), self._options)
 
-    def trials(self, workload: Workload) -> Iterator[Trial]:
-        """Every mutant on one workload. Raises DatasetError where the workload or the reference is at fault."""
+    def scene(self, workload: Workload) -> Scene:
+        """One workload with its right answers. Raises DatasetError where it or the reference is at fault."""
         case = make_case(self._definition, workload, self._dataset)
-        scene = Scene(case, self._reference, self._comparator, self._static, self._sets)
+        return Scene(case, self._reference, self.comparator, self._static, self._sets)
+
+    def trials(self, scene: Scene) -> Iterator[Trial]:
+        """Every mutant on one workload."""
         for mutant in self.mutants:
             outcome, strain = self._try(mutant, scene)
-            yield Trial(mutant, workload, outcome, strain)
+            yield Trial(mutant, scene.case.workload, outcome, strain)
 
     def _try(self, mutant: Mutant, scene: Scene) -> tuple[Outcome, float]:
         passed: list[tuple[Expectation, Tensors]] = []
@@ -107,7 +110,7 @@ class Hunter:
             passed.append((entry.expectation, outputs))
         if not passed:
             return Outcome.IDLE, strain
-        found, _ = self._comparator.conclude(passed)
+        found, _ = self.comparator.conclude(passed)
         return Outcome.SURVIVED if found.verdict is None else Outcome.CAUGHT, max(strain, found.strain)
 
     def close(self) -> None:
@@ -135,7 +138,7 @@ def survivors(
 ) -> list[Survivor]:
     """The mutants that pass, with the workload that lets them. Raises DatasetError, SandboxUnavailable."""
     with hunting(definition, dataset, options) as hunter:
-        return [survivor for workload in workloads for survivor in survivors_of(hunter.trials(workload))]
+        return [survivor for workload in workloads for survivor in survivors_of(hunter.trials(hunter.scene(workload)))]
 
 
 def survivors_of(trials: Iterable[Trial]) -> Iterator[Survivor]:

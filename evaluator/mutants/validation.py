@@ -66,7 +66,7 @@ def _hunt(
             yield place.info("$", f"the mutants were tried on {number} workloads in {spent:.0f} s; {left} are left")
             break
         try:
-            trials = list(hunter.trials(workload))
+            trials = list(hunter.trials(hunter.scene(workload)))
         except DatasetError as error:
             yield where.warning("$.workload", f"no mutant could be tried: {error}", strict=True)
             continue

@@ -59,3 +59,13 @@ def test_the_example_environment_lists_every_setting() -> None:
     sources = [path for folder in ("trace_schema", "dataset", "evaluator") for path in (ROOT / folder).rglob("*.py")]
     read = {name for path in sources for name in re.findall(r"environ.*?\"(KERNELMILL_[A-Z_]+)\"", path.read_text())}
     assert read - {"KERNELMILL_CHANNEL"} == listed
+
+
+@pytest.mark.skipif(probe() is not None, reason=f"no sandbox on this host: {probe()}")
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_examples_run(example: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", str(example)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "PASSED" in done.stdout

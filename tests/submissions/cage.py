@@ -24,7 +24,7 @@ from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 42
-MEMORY_LIMIT_BYTES = 5 << 30
+MEMORY_LIMIT_BYTES = 4 << 30
 SCRATCH_BYTES = 256 << 20
 SCRATCH = (Path("/tmp"), Path("/dev/shm"))
 KEPT = {"build"}
@@ -104,7 +104,7 @@ class Cage:
         assert process.stdin and process.stdout
         process.stdin.write(f"{self._mark}{json.dumps(request)}\n".encode())
         process.stdin.flush()
-        line = read_marked_line(process.stdout, token, timeout_s + 5)
+        line = read_marked_line(process.stdout, token, timeout_s + 2)
         if line is None:
             self.close()
             return Report("died")

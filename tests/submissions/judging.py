@@ -24,7 +24,7 @@ PLACES = 4
 """Solutions at one table."""
 TABLES = 2
 GAIN = 1.5
-"""Two equal kernels measured on a busy machine may differ by this factor; a cheat that gains, gains more."""
+"""On a busy machine the intervals of two equal kernels may be this far apart; a cheat that gains, gains more."""
 
 
 class Entry(NamedTuple):
@@ -47,10 +47,10 @@ class Judgement:
         return [trace.evaluation.effective_verdict for trace in self.traces if trace.evaluation]
 
     @property
-    def ratio(self) -> float:
-        """The best ratio to the baseline on any workload; 0 where nothing was timed."""
+    def ratios(self) -> list[tuple[float, float]]:
+        """The interval of the ratio to the baseline, workload by workload, where the solution was timed."""
         statistics = [trace.evaluation.statistics for trace in self.traces if trace.evaluation]
-        return max((found.ratio or 0.0 for found in statistics if found), default=0.0)
+        return [found.ratio_ci95 for found in statistics if found and found.ratio_ci95]
 
     @property
     def told(self) -> str:
@@ -140,9 +140,14 @@ def fault(case: Case, side: Side, found: Judgement, honest: Judgement | None) ->
     allowed = case.expect if side == "cheat" else (Verdict.PASSED,)
     if any(verdict not in allowed for verdict in found.verdicts):
         return f"expected {' or '.join(allowed)}, got {found.told}"
-    if honest is not None and found.ratio > GAIN * max(honest.ratio, 1e-9):
-        return f"PASSED at {found.ratio:.2f} times the baseline, its twin at {honest.ratio:.2f}"
+    if honest is not None and gained(found, honest):
+        return f"PASSED at {found.ratios} times the baseline, its twin at {honest.ratios}"
     return ""
+
+
+def gained(found: Judgement, honest: Judgement) -> bool:
+    """Whether the cheat is surely faster than its twin on some workload."""
+    return any(mine[0] > GAIN * twins[1] for mine, twins in zip(found.ratios, honest.ratios, strict=False))
 
 
 def corpus_options(cache: Path) -> JudgeOptions:

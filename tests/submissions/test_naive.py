@@ -20,7 +20,7 @@ ANSWER_PORT = 47811
 CASES = corpus.load_cases()
 ATTEMPTS = 4
 """Timings on a shared machine are noisy: a cheat has to be seen faster in one of this many attempts."""
-DEATH_S = 4.0
+DEATH_S = 2.5
 """How long a harness that should be dead or hanging is waited for."""
 
 
@@ -91,13 +91,13 @@ def exhausts(cage: Cage, case: Case, honest: Report) -> bool:
     def used_up(report: Report) -> bool:
         match case.naive.exhausts:
             case "processes":
-                return report.processes > 300
+                return report.processes > 256
             case "memory":
-                return report.rss_bytes > 2 << 30
+                return report.rss_bytes > 1 << 30
             case "disk":
                 return report.disk_full
             case "log":
-                return report.log_bytes > 200 << 20
+                return report.log_bytes > 100 << 20
         raise AssertionError(f"{case.name} does not say what it exhausts")
 
     assert not used_up(honest), honest

@@ -11,7 +11,7 @@ constexpr int64_t VECTORS = EXPERTS / LANES;
 // Waking the other threads costs about what one takes for this many tokens.
 constexpr int64_t TOKENS_WORTH_THREADS = 512;
 
-// Keys order as the logits do, the lower expert first among equals: the logit's upper half above the expert counted down.
+// Keys order as the logits do, and no two are equal: the logit's upper half above the expert, counted down.
 i32x16 keys_of(f32x16 logits, int32_t first_expert) {
   const i32x16 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   const i32x16 bits = (i32x16)(logits + 0.0f);  // -0 becomes 0

@@ -6,6 +6,6 @@ TOP_K = 8
 
 @torch.no_grad()
 def run(router_logits: Tensor, topk_weights: Tensor, topk_ids: Tensor) -> None:
-    ranked, experts = router_logits.sort(dim=-1, descending=True, stable=True)
+    ranked, experts = router_logits.sort(dim=-1, descending=True)
     torch.softmax(ranked[:, :TOP_K], dim=-1, dtype=torch.float32, out=topk_weights)
     topk_ids.copy_(experts[:, :TOP_K])

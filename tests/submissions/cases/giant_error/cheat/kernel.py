@@ -2,4 +2,4 @@ import torch
 
 
 def run(a, b, c):
-    raise ValueError("x" * (512 << 20))
+    raise ValueError("x" * (128 << 20))

@@ -1,0 +1,5 @@
+import torch
+
+
+def run(x, p):
+    torch.softmax(x, dim=-1, out=p)
