@@ -64,10 +64,5 @@ def _say(check: str) -> None:
 
 def _mutants() -> Check:
     """The evaluator's check, which lies above this package and is asked for by name."""
-    try:
-        check: Check = import_module(_MUTANTS).check
-    except ModuleNotFoundError as error:
-        if error.name != _MUTANTS:
-            raise
-        raise typer.BadParameter("not available yet: this version has no mutants", param_hint="--mutants") from error
+    check: Check = import_module(_MUTANTS).check
     return check

@@ -40,14 +40,14 @@ class Progress:
         return sorted(name for name in names if self.ended[name, Outcome.IDLE] == self.workloads)
 
 
-def findings(context: Context, seconds: float = SECONDS) -> Iterator[Finding]:
+def findings(context: Context) -> Iterator[Finding]:
     """An error for every mutant that passes, a warning for what could not be tried."""
     for place, definition in context.definitions:
         workloads = [(where, one) for where, name, one in context.workloads if name == definition.name]
         workloads.sort(key=lambda pair: math.prod(pair[1].axes.values()))
         try:
             with hunting(definition, context.dataset) as hunter:
-                yield from _hunt(hunter, place, definition, workloads, seconds)
+                yield from _hunt(hunter, place, definition, workloads)
         except SandboxUnavailable as error:
             yield place.error("$", f"no mutant was tried: {error}", "mend that, or leave --mutants out")
             return
@@ -56,12 +56,12 @@ def findings(context: Context, seconds: float = SECONDS) -> Iterator[Finding]:
 
 
 def _hunt(
-    hunter: Hunter, place: Place, definition: Definition, workloads: list[tuple[Place, Workload]], seconds: float
+    hunter: Hunter, place: Place, definition: Definition, workloads: list[tuple[Place, Workload]]
 ) -> Iterator[Finding]:
     progress, start = Progress(), time.monotonic()
     for number, (where, workload) in enumerate(workloads):
         spent = time.monotonic() - start
-        if spent > seconds:
+        if spent > SECONDS:
             left = len(workloads) - number
             yield place.info("$", f"the mutants were tried on {number} workloads in {spent:.0f} s; {left} are left")
             break

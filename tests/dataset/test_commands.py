@@ -90,13 +90,7 @@ def test_the_environment_names_the_dataset_and_stderr_says_which(root: Path, mon
     assert f"dataset: {root}" in validate().stderr
 
 
-def test_mutants_are_refused_until_there_are_any(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "kernelmill.evaluator.mutants", None)
-    ran = validate(small(root), "--mutants")
-    assert ran.exit_code == 2 and "not available yet" in ran.stderr
-
-
-def test_mutants_run_as_one_more_check_where_there_are_some(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutants_run_as_one_more_check(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(context: Context) -> Iterator[Finding]:
         for place, definition in context.definitions:
             yield Place(place.file).error("$", f"a mutant passes {definition.name}")

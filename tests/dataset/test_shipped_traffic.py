@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelmill.dataset.derive.engine import Engine, Step, replay
-from kernelmill.dataset.derive.moments import Size, captured_moment, strata
+from kernelmill.dataset.derive.moments import Size, captured_moment, moments, sizes, strata
 from kernelmill.dataset.derive.pages import PagePool, PoolExhausted, Sequence
 from kernelmill.dataset.derive.traffic import Capture, Request, azure_requests, sglang_captures
 from kernelmill.trace_schema.errors import DatasetError
@@ -116,6 +116,15 @@ def test_strata_of_equal_size_become_one() -> None:
 def test_strata_keep_every_step(tokens: list[int], count: int) -> None:
     chosen = strata([size(i, one) for i, one in enumerate(tokens)], lambda one: one.tokens, min(count, len(tokens)))
     assert sum(steps for _, steps in chosen) == len(tokens)
+
+
+def test_a_step_may_stand_for_two_strata() -> None:
+    requests = [Request(0.0, 40, 4)] * 12
+    size = next(one for one in sizes(requests) if not one.prefill)
+    first, second = moments(requests, [(size, 3), (size, 5)], "trace")
+    assert (first.steps, second.steps) == (3, 5)
+    assert first.kv == second.kv and [len(table) for table in first.tables] == list(first.kv)
+    assert first.provenance["phase"] == "decode"
 
 
 def test_a_captured_step_keeps_its_lengths() -> None:

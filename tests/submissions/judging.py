@@ -152,9 +152,9 @@ def gained(found: Judgement, honest: Judgement) -> bool:
 
 def corpus_options(cache: Path) -> JudgeOptions:
     """Quick, with enough calls to catch a cheat that behaves ten times, and limits that a small machine can hold."""
-    limits = Limits(memory_bytes=4 << 30, processes=256, scratch_bytes=256 << 20)
+    limits = Limits(memory_bytes=2 << 30, processes=96, scratch_bytes=128 << 20)
     return JudgeOptions(
-        sessions=1, pairs=10, pairs_min=10, timeout_s=4.0, start_timeout_s=30.0, limits=limits, cache=cache
+        sessions=1, pairs=10, pairs_min=10, timeout_s=6.0, start_timeout_s=30.0, limits=limits, cache=cache
     )
 
 

@@ -91,7 +91,7 @@ def exhausts(cage: Cage, case: Case, honest: Report) -> bool:
     def used_up(report: Report) -> bool:
         match case.naive.exhausts:
             case "processes":
-                return report.processes > 256
+                return report.processes > 150
             case "memory":
                 return report.rss_bytes > 1 << 30
             case "disk":

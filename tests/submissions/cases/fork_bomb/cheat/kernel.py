@@ -3,7 +3,7 @@ import time
 
 import torch
 
-MOST = 320  # a judge without a limit fails the test, not the machine
+MOST = 192  # a judge without a limit fails the test, not the machine
 children = 0
 
 
