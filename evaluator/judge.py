@@ -130,7 +130,7 @@ class Match:
     def _check(self, mine: Played, other: Played, entry: VerifiedSet | None, content: Content) -> None:
         if entry is not None:
             self._verify(entry.expectation, mine)
-            if other is not mine:
+            if other is not mine and self._table.first_look(entry):
                 finding = entry.expectation.judge(other.outputs)
                 if finding.verdict is not None:
                     raise self._baseline_fault(finding.reason)

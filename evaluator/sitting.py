@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,19 @@ BUILD_VERDICTS = {
     "timeout": Verdict.TIMEOUT,
     "resource": Verdict.RESOURCE_EXCEEDED,
 }
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """The judge's own arithmetic keeps to one thread: idle threads of a pool spin for a while, beside a running clock."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +106,7 @@ class Sitting:
         seats = {built.solution.hash(): self._seats(built) for built, _ in todo if built.solution.hash() != own}
         everyone = [*beside, *(seat for row in seats.values() for seat in row)]
         with ExitStack() as stack:
+            stack.enter_context(single_threaded())
             for seat in everyone:
                 stack.callback(seat.close)
                 seat.start()

@@ -47,6 +47,7 @@ class Table:
         reference.prepare(case, self.inputs)
         self.reference_s = float("inf")
         self.pool = [self._solve(self.inputs.draw()) for _ in range(verified)]
+        self._looked_at: set[int] = set()
         self.null_s = reference.null_seconds()
         self.memory = self._lay_out()
         self.work: Work = work_of(case)
@@ -69,6 +70,12 @@ class Table:
     def solve(self, content: Content) -> Expectation:
         """The right answer to a set that is not in the pool."""
         return self._solve(content).expectation
+
+    def first_look(self, entry: VerifiedSet) -> bool:
+        """Whether the baseline's answer to this set was not yet verified: once a sitting is enough."""
+        first = id(entry) not in self._looked_at
+        self._looked_at.add(id(entry))
+        return first
 
     def deal(self, content: Content) -> int:
         """Write `content` into a slot chosen at random; its number."""

@@ -31,7 +31,8 @@ RMS_SHARE = 0.4
 """A uniformly distributed rounding error has about 0.4 of its bound as rms."""
 UNSTABLE_RMS = 0.1
 """A reference further than this from its own float64 run can't tell right answers from wrong ones."""
-CHUNK_ELEMENTS = 1 << 22
+CHUNK_ELEMENTS = 1 << 15
+"""Small enough that a piece's temporaries stay in the second-level cache: many times faster than one large pass."""
 TINY = 1e-8
 """Added to |reference| in the reported relative error, as the public schema's evaluator does."""
 
@@ -93,12 +94,13 @@ def measure(output: torch.Tensor, exact: torch.Tensor) -> Errors:
         return Errors(0.0, 0.0, float(wrong > 0), float(wrong > 0), f"{wrong} elements differ" if wrong else "")
     square = total = element = absolute = relative = 0.0
     for mine, right in chunks(output, exact):
-        mismatch = nonfinite(mine, right)
-        if mismatch:
-            return Errors(torch.inf, torch.inf, torch.inf, torch.inf, mismatch)
-        finite = torch.isfinite(right)
-        right, mine = torch.where(finite, right, 0.0), torch.where(finite, mine, 0.0)
         gap = (mine - right).abs()
+        if not torch.isfinite(gap).all():
+            mismatch = nonfinite(mine, right)
+            if mismatch:
+                return Errors(torch.inf, torch.inf, torch.inf, torch.inf, mismatch)
+            right = right.nan_to_num(posinf=0.0, neginf=0.0)
+            gap = gap.nan_to_num(posinf=0.0)  # equal infinities differ by NaN
         size = right.abs()
         element = max(element, float(shares(gap, right).max()))
         absolute = max(absolute, float(gap.max()))

@@ -7,16 +7,15 @@ that type's unit roundoff for a floor, and since it is wide, more is asked:
 
 - elements: at least `matched_ratio` of them (0.95, as the public schema's evaluator has it) within the element bound,
   and the others within MISS_LIMIT times their row's scale;
-- rows: each within ROW_FACTOR times the rms bound, which bounds the misses together. An expert may be chosen otherwise
-  on a tie, so TIE_SHARE of the rows may be off, never the same row in several input sets. A row in which the reference
-  differs from its own float64 run is right if it is like either;
+- rows: each within half as much again as the rms bound, which bounds the misses together. An expert may be chosen
+  otherwise on a tie, so TIE_SHARE of the rows may be off, never the same row in several input sets. A row in which the
+  reference differs from its own float64 run is right if it is like either;
 - gain: rounding is as often up as down, so the error hardly points along the answer. Its share in that direction is at
-  most GAIN_BIAS plus a part of the other error that shrinks with the number of rows.
+  most a bfloat16 roundoff, plus a part of the other error that shrinks with the number of rows.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,7 +27,6 @@ from kernelmill.evaluator.compare.defaults import is_low_bit
 from kernelmill.evaluator.compare.elementwise import BoundedOutput, sampled, share
 from kernelmill.evaluator.compare.errors import (
     UNSTABLE_RMS,
-    Bound,
     bound_of,
     chunks,
     measure,
@@ -36,6 +34,7 @@ from kernelmill.evaluator.compare.errors import (
     rows_of,
     shares,
 )
+from kernelmill.evaluator.compare.tally import Tally
 from kernelmill.evaluator.dtypes import UNIT_ROUNDOFF
 from kernelmill.trace_schema import Definition, TensorSpec, Verdict
 from kernelmill.trace_schema.errors import DatasetError
@@ -45,13 +44,7 @@ if TYPE_CHECKING:
 
 MATCHED_RATIO = 0.95
 MISS_LIMIT = 3.0
-ROW_FACTOR = 1.5
 TIE_SHARE = 2e-4
-GAIN_BIAS = 2.0**-8
-"""What cutting a bfloat16 off, instead of rounding it, costs at most."""
-GAIN_SHARE = 0.1
-GAIN_SHARE_ROW = 0.4
-"""Of one row's error: its quantised intermediate may have as few as a hundred elements that matter."""
 ROUNDOFF = {**UNIT_ROUNDOFF, "float4_e2m1": 2.0**-2}
 
 
@@ -76,49 +69,6 @@ def roundoff_of(definition: Definition, dtype: str) -> float:
 def coarsest(specs: Iterable[TensorSpec]) -> float:
     """The largest unit roundoff among floating tensors."""
     return max(ROUNDOFF[spec.dtype.value] for spec in specs)
-
-
-class Tally:
-    """What comparing one output row by row adds up to."""
-
-    def __init__(self, bound: Bound) -> None:
-        self._bound = bound
-        self.elements = self.unmatched = self.rows = 0
-        self.wrong_rows: list[int] = []
-        self.worst_element = self.worst_row = 0.0
-        self._along = self._energy = self._square = 0.0
-
-    def add(self, mine: torch.Tensor, right: torch.Tensor) -> None:
-        """Some rows of the output, [rows, row width] in float64, all finite."""
-        error = mine - right
-        share_of_row = shares(error.abs(), right)
-        self.elements += error.numel()
-        self.unmatched += int((share_of_row > self._bound.element).sum())
-        self.worst_element = max(self.worst_element, float(share_of_row.max()))
-        energy, square = right.square().sum(-1), error.square().sum(-1)
-        off = torch.where(square > 0, (square / energy).sqrt(), 0.0)
-        fine = off <= ROW_FACTOR * self._bound.rms
-        self.wrong_rows += (torch.nonzero(~fine).flatten() + self.rows).tolist()
-        self.rows += len(fine)
-        self.worst_row = max(self.worst_row, float(off.max()))
-        self._energy += float(energy[fine].sum())
-        self._square += float(square[fine].sum())
-        self._along += float((error * right).sum(-1)[fine].sum())
-
-    @property
-    def rms(self) -> float:
-        """Normalised rms error of the rows that are right."""
-        return math.sqrt(self._square / self._energy) if self._energy else 0.0
-
-    @property
-    def gain(self) -> float:
-        """How much too large the output is as a whole."""
-        return self._along / self._energy if self._energy else 0.0
-
-    @property
-    def gain_allowed(self) -> float:
-        rest = math.sqrt(max(0.0, self.rms**2 - self.gain**2))
-        return GAIN_BIAS + (GAIN_SHARE + GAIN_SHARE_ROW / math.sqrt(max(1, self.rows))) * rest
 
 
 class Limit(NamedTuple):
@@ -167,7 +117,7 @@ class LowbitOutput(Expectation):
         wrong_rows, ties = len(tally.wrong_rows), int(TIE_SHARE * tally.rows)
         yield Limit(wrong_rows, ties, f"{wrong_rows} of {tally.rows} rows are wrong, by up to {tally.worst_row:.3g}")
         if not wrong_rows:
-            yield Limit(tally.worst_row, ROW_FACTOR * self.bound.rms, "a row is wrong")
+            yield Limit(tally.worst_row, tally.row_allowed, "a row is wrong")
         yield Limit(tally.rms, self.bound.rms, f"normalised rms error {tally.rms:.3g} exceeds {self.bound.rms:.3g}")
         yield Limit(gain, tally.gain_allowed, f"the answer is {tally.gain:+.2%} too large, which no rounding explains")
 

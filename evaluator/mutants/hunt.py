@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,7 +38,7 @@ class Outcome(StrEnum):
     CAUGHT = "caught"
     SURVIVED = "survived"
     IDLE = "idle"
-    """The workload leaves no room: the mutant's answer is the right one, or too little to be judged."""
+    """The workload leaves no room: the mutant's answer is the right one, or there is none."""
 
 
 class Trial(NamedTuple):
@@ -70,11 +70,10 @@ class Hunter:
         self._options = options or JudgeOptions()
         self.comparator = comparator_for(definition)
         spec = comparator_of(definition)
-        calls = self._options.verified * self._options.sessions
         samplers = spec.kind == "sampling"
         self._sets, self._repeats = (self._options.verified, self._options.sessions) if samplers else (SETS, 1)
         self.mutants = list(
-            wrong_samplers(str(spec.params["samples"]), calls)
+            wrong_samplers(str(spec.params["samples"]))
             if samplers
             else (*changed_outputs(definition), *changed_inputs(definition))
         )
@@ -100,7 +99,7 @@ class Hunter:
         strain = 0.0
         for number in [*range(self._sets)] * self._repeats:
             entry = scene.sets[number]
-            outputs = mutant.make(scene, number)
+            outputs = self._made(mutant, scene, number)
             if outputs is None or same(outputs, entry.declared):
                 continue
             found = entry.expectation.judge(outputs)
@@ -112,6 +111,13 @@ class Hunter:
             return Outcome.IDLE, strain
         found, _ = self.comparator.conclude(passed)
         return Outcome.SURVIVED if found.verdict is None else Outcome.CAUGHT, max(strain, found.strain)
+
+    def _made(self, mutant: Mutant, scene: Scene, number: int) -> Tensors | None:
+        """The mutant's outputs; None where it has none, as where the reference refuses what it is asked."""
+        try:
+            return mutant.make(scene, number)
+        except DatasetError:
+            return None
 
     def close(self) -> None:
         self._reference.close()
@@ -138,11 +144,20 @@ def survivors(
 ) -> list[Survivor]:
     """The mutants that pass, with the workload that lets them. Raises DatasetError, SandboxUnavailable."""
     with hunting(definition, dataset, options) as hunter:
-        return [survivor for workload in workloads for survivor in survivors_of(hunter.trials(hunter.scene(workload)))]
+        return survivors_of([trial for workload in workloads for trial in hunter.trials(hunter.scene(workload))])
 
 
-def survivors_of(trials: Iterable[Trial]) -> Iterator[Survivor]:
-    for trial in trials:
-        if trial.outcome is Outcome.SURVIVED:
-            why = f"its largest error is {trial.strain:.2g} of what the comparator allows"
-            yield Survivor(trial.mutant.name, trial.workload, why, trial.mutant.advice)
+def survivors_of(trials: Sequence[Trial]) -> list[Survivor]:
+    """Of all trials of a definition: each that passed; of a statistical mutant that none caught, the nearest to it."""
+    passed = [trial for trial in trials if trial.outcome is Outcome.SURVIVED and not trial.mutant.statistical]
+    caught = {trial.mutant.name for trial in trials if trial.outcome is Outcome.CAUGHT}
+    nearest: dict[str, Trial] = {}
+    for trial in sorted(trials, key=lambda trial: trial.strain):
+        if trial.mutant.statistical and trial.outcome is Outcome.SURVIVED and trial.mutant.name not in caught:
+            nearest[trial.mutant.name] = trial
+    return [survivor(trial) for trial in (*passed, *nearest.values())]
+
+
+def survivor(trial: Trial) -> Survivor:
+    why = f"its largest error is {trial.strain:.2g} of what the comparator allows"
+    return Survivor(trial.mutant.name, trial.workload, why, trial.mutant.advice)

@@ -21,7 +21,7 @@ SIGNIFICANT_BITS = {
 DROPPED_SHARE = 0.05
 BOUNDS = "kv_indptr"
 PACKED = "kv_indices"
-PRECISION = "name a stricter comparator: as it is, a kernel in a lower precision passes for a right one"
+PRECISION = "name a stricter comparator, or give the inputs a distribution under which their last bits count"
 SHARPER = "give queries and keys a distribution under which a few keys weigh more, or name the comparator attention"
 
 

@@ -1,7 +1,7 @@
 """Mutants of a sampler: tokens that no right sampler would give, or not so often.
 
-Only the last is sure to be seen in one call. The others are told from a right sampler by many tokens together, so a
-workload with few rows, judged a few times, says nothing about them.
+Only the last is sure to be seen in one call. The others are told from a right sampler by many tokens together, so that
+one workload with enough rows must catch each.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from kernelmill.evaluator.compare.sampling import SamplingExpectation
 from kernelmill.evaluator.mutants.outputs import stale
 from kernelmill.evaluator.mutants.scene import Make, Mutant, Scene, Tensors
 
-ENOUGH_TOKENS = 32
-"""Fewer can't tell a wrong distribution from an unlucky draw at the comparator's false-reject rate."""
-FLATTER = "give the probabilities a distribution under which more tokens are likely"
+FLATTER = "give the probabilities a distribution under which more tokens are likely, or add a workload with more rows"
 Pick = Callable[[SamplingExpectation], torch.Tensor]
 
 
@@ -33,42 +31,36 @@ def uniform(expected: SamplingExpectation) -> torch.Tensor:
     return torch.multinomial(expected.allowed.double(), 1).flatten()
 
 
-def likeliest_outside(expected: SamplingExpectation) -> torch.Tensor:
-    return expected.probs.masked_fill(expected.allowed, -1.0).argmax(-1)
-
-
-def wrong_samplers(samples: str, calls: int) -> Iterator[Mutant]:
-    """`calls`: how many times the judge looks at each row."""
+def wrong_samplers(samples: str) -> Iterator[Mutant]:
+    """`samples`: the output that holds the tokens."""
     for name, pick in (("always token 0", first_token), ("the likeliest token", likeliest), ("uniform", uniform)):
-        yield Mutant(name, _many(samples, calls, _picking(samples, pick)), FLATTER)
-    yield Mutant(f"stale {samples}", _many(samples, calls, stale(samples)), FLATTER)
+        yield Mutant(name, _picking(samples, pick), FLATTER, statistical=True)
+    yield Mutant(f"stale {samples}", stale(samples), FLATTER, statistical=True)
     yield Mutant("a token outside the support", _outside(samples), "name the inputs top_p and top_k in the comparator")
 
 
 def _picking(samples: str, pick: Pick) -> Make:
     def make(scene: Scene, number: int) -> Tensors:
-        expected, declared = scene.sets[number].expectation, scene.sets[number].declared
-        assert isinstance(expected, SamplingExpectation)
-        tokens = pick(expected)
+        declared = scene.sets[number].declared
+        tokens = pick(_expected(scene, number))
         return {**declared, samples: tokens.to(declared[samples].dtype).reshape(declared[samples].shape)}
 
     return make
 
 
-def _many(samples: str, calls: int, inner: Make) -> Make:
-    def make(scene: Scene, number: int) -> Tensors | None:
-        enough = scene.sets[number].declared[samples].numel() * calls >= ENOUGH_TOKENS
-        return inner(scene, number) if enough else None
-
-    return make
-
-
 def _outside(samples: str) -> Make:
-    inner = _picking(samples, likeliest_outside)
+    """The likeliest token beyond the support, in every row that has one."""
 
-    def make(scene: Scene, number: int) -> Tensors | None:
-        expected = scene.sets[number].expectation
-        assert isinstance(expected, SamplingExpectation)
-        return None if bool(expected.allowed.all(-1).any()) else inner(scene, number)
+    def make(scene: Scene, number: int) -> Tensors:
+        declared, expected = scene.sets[number].declared, _expected(scene, number)
+        beyond = expected.probs.masked_fill(expected.allowed, -1.0).argmax(-1).reshape(declared[samples].shape)
+        every = expected.allowed.all(-1).reshape(declared[samples].shape)
+        return {**declared, samples: torch.where(every, declared[samples], beyond.to(declared[samples].dtype))}
 
     return make
+
+
+def _expected(scene: Scene, number: int) -> SamplingExpectation:
+    expected = scene.sets[number].expectation
+    assert isinstance(expected, SamplingExpectation)
+    return expected

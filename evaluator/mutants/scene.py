@@ -79,3 +79,5 @@ class Mutant:
     make: Make
     advice: str
     """What to change in a definition or workload that lets it pass."""
+    statistical: bool = False
+    """Whether it takes many answers to see: then it must be caught on one workload, not on each."""

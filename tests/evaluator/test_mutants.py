@@ -112,9 +112,8 @@ def run(probs, top_k):
 """
 
 
-@sandboxed
-@pytest.mark.parametrize(("rows", "idle"), [(2, 4), (64, 0)])
-def test_few_samples_say_nothing_about_a_distribution(rows: int, idle: int) -> None:
+def sampler(temperature: float) -> tuple[Definition, list[Workload]]:
+    """Out of 64 tokens by their probabilities, for one row and for 64."""
     raw = raw_definition(
         op_type="sampling",
         axes={"b": {"type": "var"}, "v": {"type": "const", "value": 64}},
@@ -123,12 +122,25 @@ def test_few_samples_say_nothing_about_a_distribution(rows: int, idle: int) -> N
         reference=SAMPLER,
     )
     top_k = {"type": "random", "distribution": {"kind": "randint", "low": 20, "high": 40}}
-    inputs = {"probs": {"type": "random"}, "top_k": top_k}
-    workload = Workload.model_validate(raw_workload(axes={"b": rows}, inputs=inputs))
-    outcomes = tried(Definition.model_validate(raw), workload)
-    assert outcomes["a token outside the support"] is Outcome.CAUGHT
-    assert list(outcomes.values()).count(Outcome.IDLE) == idle
-    assert Outcome.SURVIVED not in outcomes.values()
+    probs = {"type": "random", "distribution": {"kind": "softmax", "temperature": temperature}}
+    inputs = {"probs": probs, "top_k": top_k}
+    workloads = [raw_workload(uuid=f"w{rows}", axes={"b": rows}, inputs=inputs) for rows in (1, 64)]
+    return Definition.model_validate(raw), [Workload.model_validate(workload) for workload in workloads]
+
+
+@sandboxed
+def test_one_workload_with_enough_rows_must_tell_a_wrong_distribution() -> None:
+    definition, workloads = sampler(1.0)
+    assert survivors(definition, workloads, None) == []
+    too_small = survivors(definition, workloads[:1], None)
+    assert {"uniform", "the likeliest token"} <= {each.mutant for each in too_small}
+    assert all("more rows" in each.advice for each in too_small)
+
+
+@sandboxed
+def test_probabilities_that_are_all_alike_let_a_uniform_sampler_pass() -> None:
+    definition, workloads = sampler(1e4)
+    assert [each.mutant for each in survivors(definition, workloads, None)] == ["uniform"]
 
 
 STATE = """\

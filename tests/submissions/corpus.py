@@ -62,6 +62,8 @@ class Case:
     runs: int = 1
     """How often the same solution is judged; the last time counts."""
     naive: NaiveSetting = field(default_factory=NaiveSetting)
+    tell: str = ""
+    """What the cheat prints when it has cheated, where PASSED is sound as long as it has not."""
     gain: bool = True
     """False where the cheat's outputs are right and PASSED is sound, if its ratio is no better than its twin's."""
 

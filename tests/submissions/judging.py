@@ -140,9 +140,16 @@ def fault(case: Case, side: Side, found: Judgement, honest: Judgement | None) ->
     allowed = case.expect if side == "cheat" else (Verdict.PASSED,)
     if any(verdict not in allowed for verdict in found.verdicts):
         return f"expected {' or '.join(allowed)}, got {found.told}"
+    if case.tell and any(passed_with(trace, case.tell) for trace in found.traces):
+        return f"PASSED although it said {case.tell!r}"
     if honest is not None and gained(found, honest):
         return f"PASSED at {found.ratios} times the baseline, its twin at {honest.ratios}"
     return ""
+
+
+def passed_with(trace: Trace, words: str) -> bool:
+    found = trace.evaluation
+    return found is not None and found.effective_verdict is Verdict.PASSED and words in found.log
 
 
 def gained(found: Judgement, honest: Judgement) -> bool:

@@ -1,0 +1,38 @@
+import os
+import threading
+import time
+
+import torch
+
+ticks = 0
+last = {}
+pauses = {}
+
+
+def tick():
+    global ticks
+    while True:
+        time.sleep(0.0004)
+        ticks += 1
+
+
+threading.Thread(target=tick, daemon=True).start()
+
+
+def scores(q, k, s):
+    torch.mm(q, k.T, out=s)
+    s.mul_(0.125)
+    s.masked_fill_(torch.ones(s.shape, dtype=torch.bool).triu_(1), float("-inf"))
+
+
+def pauses_so_far(shape):
+    """How often this ran on after a call without being asked; ever so long counts for all."""
+    idle = ticks - last.get(shape, ticks)
+    pauses[shape] = pauses.get(shape, 0) + (3 if idle >= 40 else idle >= 6)
+    return pauses[shape]
+
+
+def run(q, k, s):
+    pauses_so_far(s.shape)
+    scores(q, k, s)
+    last[s.shape] = ticks
