@@ -96,10 +96,13 @@ class OutputMemory:
         for words in self._words[slot]:
             words[:] = self._poison
 
-    def peek(self, slot: int) -> int:
-        """How many of a few secretly placed words still hold the poison: a look that takes microseconds."""
-        pairs = zip(self._words[slot], self._sites[slot], strict=True)
-        return sum(int((words[sites] == self._poison).sum()) for words, sites in pairs)
+    def peek(self, slot: int) -> list[Words]:
+        """What a few secretly placed words of each output hold now: a look that takes microseconds."""
+        return [words[sites] for words, sites in zip(self._words[slot], self._sites[slot], strict=True)]
+
+    def changed_since(self, slot: int, peeked: list[Words]) -> bool:
+        """Whether any of those words is another one now: somebody went on writing."""
+        return any(not np.array_equal(old, new) for old, new in zip(peeked, self.peek(slot), strict=True))
 
     def unwritten(self, slot: int) -> int:
         """How many 8-byte words of the outputs were never written."""

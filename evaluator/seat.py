@@ -9,7 +9,7 @@ from kernelmill.evaluator.builders import Artifact
 from kernelmill.evaluator.case import Case
 from kernelmill.evaluator.client import RequestFailed, WorkerLost, WorkerProcess
 from kernelmill.evaluator.inputs import Content, Inputs
-from kernelmill.evaluator.layout import InputMemory, OutputMemory, bind_request
+from kernelmill.evaluator.layout import InputMemory, OutputMemory, Words, bind_request
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.evaluator.protocol import Failure, Load
 from kernelmill.evaluator.sandbox import Sandbox
@@ -113,7 +113,7 @@ class Seat:
         for tensor in self._updated:
             self._inputs.write(content, tensor.name, memory.tensor(slot, tensor))
         memory.poison(slot)
-        peeked: list[int] = []
+        peeked: list[list[Words]] = []
         before()
         try:
             answer = worker.call(0, slot, self._options.timeout_s, lambda: peeked.append(memory.peek(slot)))
@@ -135,12 +135,12 @@ class Seat:
         places = zip(self._case.outputs, self._case.stored_outputs, strict=True)
         return {output.name: self._memory.tensor(slot, place).clone() for output, place in places}
 
-    def _check_memory(self, slot: int, peeked: int, outputs: Mapping[str, torch.Tensor], audit: bool) -> None:
+    def _check_memory(self, slot: int, peeked: list[Words], outputs: Mapping[str, torch.Tensor], audit: bool) -> None:
         assert self._worker is not None and self._memory is not None
         unwritten = self._memory.unwritten(slot)
         if not self._memory.guards_intact(slot):
             raise Rejected(Verdict.CHEAT_DETECTED, "guard_band: wrote outside its outputs", self._worker.log)
-        if peeked and unwritten == 0:
+        if self._memory.changed_since(slot, peeked):
             raise Rejected(
                 Verdict.CHEAT_DETECTED, "async_output: wrote outputs after it had said done", self._worker.log
             )
