@@ -22,7 +22,7 @@ from kernelmill.dataset.refresh import refresh, transaction
 from kernelmill.dataset.tree import Stamp, restat, walk
 from kernelmill.trace_schema.errors import InternalError
 
-_FORMAT = 1  # raise it when a table or what goes into one changes
+_FORMAT = 2  # raise it when a table or what goes into one changes
 _LOCK_TIMEOUT_S = 10.0
 _TABLES = (
     "CREATE TABLE file (id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT UNIQUE, author TEXT, settled INTEGER, "

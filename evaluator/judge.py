@@ -64,7 +64,6 @@ class Match:
     def play(self, *, timed: bool = True) -> Outcome:
         """All sessions, or as many as it takes to reject. Raises DatasetError if the baseline is at fault."""
         sessions = self._options.sessions if timed else 1
-        gc.collect()
         gc.disable()
         try:
             for number in range(sessions):
@@ -85,7 +84,7 @@ class Match:
         start = time.monotonic()
         first = self._table.pool[secrets.randbelow(len(self._table.pool))]
         self._pair(seat, beside, first, turn=0)
-        count = self._count(time.monotonic() - start, timed)
+        count = self._count(time.monotonic() - start, timed and seat is not beside)
         plan = draw_plan([entry for entry in self._table.pool if entry is not first], count)
         for call, entry in enumerate(plan):
             seconds = self._pair(seat, beside, entry, turn=call + number)
@@ -95,7 +94,7 @@ class Match:
             self.outcome.pairs.append(pairs)
 
     def _count(self, first_s: float, timed: bool) -> int:
-        """How many more pairs this session plays, given what the first one took."""
+        """How many more pairs this session plays, given what the first one took. The baseline itself needs few."""
         options = self._options
         affordable = int(options.seconds / options.sessions / max(first_s, 1e-4))
         wanted = max(options.pairs_min, min(options.pairs, affordable)) if timed else options.pairs_min

@@ -45,7 +45,7 @@ BUILD_VERDICTS = {
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """The judge's own arithmetic keeps to one thread: idle threads of a pool spin for a while, beside a running clock."""
+    """The judge computes on one thread: a pool's idle threads spin for a while, beside a running clock."""
     import torch
 
     before = torch.get_num_threads()

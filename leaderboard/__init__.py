@@ -1,1 +1,1 @@
-"""..."""
+"""The service: not part of this version."""

@@ -1,1 +1,1 @@
-"""..."""
+"""The site: not part of this version."""

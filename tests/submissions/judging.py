@@ -18,13 +18,15 @@ from kernelmill.evaluator import JudgeOptions, evaluate
 from kernelmill.evaluator.sandbox import Limits
 from kernelmill.trace_schema import Solution, Trace, Verdict
 from kernelmill.trace_schema.errors import KernelMillError
-from tests.submissions.corpus import Case, CorpusDataset, Side, write_dataset
+from tests.submissions.corpus import SIDES, Case, CorpusDataset, Side, write_dataset
 
 PLACES = 4
 """Solutions at one table."""
 TABLES = 2
 GAIN = 1.5
 """On a busy machine the intervals of two equal kernels may be this far apart; a cheat that gains, gains more."""
+ATTEMPTS = 3
+"""How often a cheat has to gain before it is believed: what other processes do to one table they don't do to three."""
 
 
 class Entry(NamedTuple):
@@ -84,6 +86,13 @@ class Bench:
             self.announce([(case, side)])
         return self._coming[key].result()[key]
 
+    def again(self, case: Case) -> tuple[Judgement, Judgement]:
+        """The cheat and its twin at a table of their own, anew."""
+        entries = [self._entry(case, side) for side in SIDES]
+        judged = self._evaluate(entries)
+        cheat, honest = (judged[entry.solution.hash()] for entry in entries)
+        return cheat, honest
+
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
@@ -133,6 +142,19 @@ def seating(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
         yield from (together[start : start + places] for start in range(0, len(together), places))
 
 
+def examine(bench: Bench, case: Case, side: Side) -> tuple[Judgement, str]:
+    """What the judge said, and why this is not what the case demands, or ""."""
+    found = bench.judgement(case, side)
+    if side == "honest" or case.gain:
+        return found, fault(case, side, found, None)
+    honest = bench.judgement(case, "honest")
+    for _ in range(ATTEMPTS - 1):
+        if not gained(found, honest):
+            break
+        found, honest = bench.again(case)
+    return found, fault(case, side, found, honest)
+
+
 def fault(case: Case, side: Side, found: Judgement, honest: Judgement | None) -> str:
     """Why this is not what the case demands, or "". `honest`: the twin's judgement, where a gain has to be excluded."""
     if found.error or len(found.traces) < 2:
@@ -153,13 +175,14 @@ def passed_with(trace: Trace, words: str) -> bool:
 
 
 def gained(found: Judgement, honest: Judgement) -> bool:
-    """Whether the cheat is surely faster than its twin on some workload."""
-    return any(mine[0] > GAIN * twins[1] for mine, twins in zip(found.ratios, honest.ratios, strict=False))
+    """Whether the cheat is surely faster than its twin on every workload."""
+    pairs = list(zip(found.ratios, honest.ratios, strict=False))
+    return bool(pairs) and all(mine[0] > GAIN * twins[1] for mine, twins in pairs)
 
 
 def corpus_options(cache: Path) -> JudgeOptions:
     """Quick, with enough calls to catch a cheat that behaves ten times, and limits that a small machine can hold."""
-    limits = Limits(memory_bytes=2 << 30, processes=96, scratch_bytes=128 << 20)
+    limits = Limits(memory_bytes=2 << 30, processes=128, scratch_bytes=128 << 20)
     return JudgeOptions(
         sessions=1, pairs=10, pairs_min=10, timeout_s=6.0, start_timeout_s=30.0, limits=limits, cache=cache
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kernelmill.trace_schema import Verdict
 from tests.submissions.corpus import SIDES, Case, load_cases
-from tests.submissions.judging import Bench, fault, open_bench
+from tests.submissions.judging import Bench, examine, open_bench
 
 Tally = Counter[tuple[str, str, str]]
 """(case, side, verdict or "fault") -> how often."""
@@ -24,10 +24,9 @@ def judge_all(bench: Bench, cases: list[Case], tally: Tally) -> None:
     bench.announce((case, side) for case in cases for side in SIDES)
     for case in cases:
         for side in SIDES:
-            found = bench.judgement(case, side)
-            honest = bench.judgement(case, "honest") if side == "cheat" and not case.gain else None
+            found, reason = examine(bench, case, side)
             tally.update((case.name, side, verdict) for verdict in found.verdicts)
-            if reason := fault(case, side, found, honest):
+            if reason:
                 tally[case.name, side, "fault"] += 1
                 print(f"{case.name} {side}: {reason}", file=sys.stderr, flush=True)
 

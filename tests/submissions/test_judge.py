@@ -16,7 +16,7 @@ from kernelmill.evaluator.sandbox import probe
 from kernelmill.trace_schema import Solution, Verdict
 from tests.submissions import corpus
 from tests.submissions.corpus import HOST_FILE, SIDES, Case, Side
-from tests.submissions.judging import Bench, fault, open_bench
+from tests.submissions.judging import Bench, examine, open_bench
 
 CASES = corpus.load_cases()
 REFUSED = [case for case in CASES if Verdict.INVALID_SUBMISSION in case.expect]
@@ -41,9 +41,8 @@ def visitors_and_bench(
 @pytest.mark.parametrize(("case", "side"), JUDGED, ids=[f"{case.name}-{side}" for case, side in JUDGED])
 def test_verdict(visitors_and_bench: tuple[Bench, list[str]], case: Case, side: Side) -> None:
     bench, visitors = visitors_and_bench
-    found = bench.judgement(case, side)
-    honest = bench.judgement(case, "honest") if side == "cheat" and not case.gain else None
-    assert not fault(case, side, found, honest)
+    found, fault = examine(bench, case, side)
+    assert not fault
     for trace in found.traces:
         line = trace.model_dump_json()
         assert len(line) < MAX_TRACE_BYTES, "a solution may not fill the dataset with its words"
