@@ -1,20 +1,21 @@
 """Input content: drawn from the operating system's entropy, new at every call, cheap enough to be so.
 
 A small tensor is drawn afresh each time. For a large one a deck a little larger than the tensor is drawn once a
-sitting, and a call's content is a window of the deck's rows at a secret offset, each row rotated along its last axis by
-a secret distance. Rotation keeps every distribution that treats the last axis's elements alike, row sums included, and
-leaves no row that was seen before. A captured tensor of indices keeps its pattern and is shifted by a secret distance
-within what it points into, so that pages are as scattered as they were and yet never the same ones. Static inputs
-(weights) are drawn once a sitting, as an engine loads them once.
+sitting, and a call's content mixes two windows of it, each at a secret row and rotated along the last axis by a
+secret distance: a weighted sum where the distribution is made of normal values, else an element from one or the
+other. One window alone is not enough: rotated rows of a row-wise operation have rotated answers, which a cheat can
+keep. A captured tensor of indices keeps its pattern and is shifted by a secret distance within what it points into,
+so that pages are as scattered as they were and yet never the same ones. Static inputs (weights) are drawn once a
+sitting, as an engine loads them once.
 """
 
 from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernelmill.dataset.checks.indexed import axes_behind
 from kernelmill.evaluator.case import Case, Tensor
@@ -28,6 +29,32 @@ SMALL_ELEMENTS = 1 << 17
 SPARE_ROWS = 64
 INTEGER_LOW, INTEGER_HIGH = -1024, 1024
 FLOAT8_RANGE = 2.0
+SUMMED = ("normal", "lognormal", "softmax")
+"""Kinds that are made of normal values."""
+
+
+class Window(NamedTuple):
+    """Rows of a deck, each rotated along the last axis."""
+
+    first: int
+    rotation: int
+
+
+class Blend(NamedTuple):
+    """Two windows of the values' deck, a window of the coins' deck, and the angle of a weighted sum."""
+
+    one: Window
+    two: Window
+    coins: Window
+    angle: float
+
+
+class Deck(NamedTuple):
+    """A large tensor's reserve, [rows, row width]."""
+
+    values: torch.Tensor
+    coins: torch.Tensor | None
+    """One random boolean an element; None where values are mixed by a weighted sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +62,8 @@ class Content:
     """What one call's dynamic inputs hold: a recipe that fills any memory with the same values."""
 
     fresh: Mapping[str, torch.Tensor]
-    windows: Mapping[str, tuple[int, int]]
-    """Name -> (first row, rotation) in that tensor's deck."""
+    blends: Mapping[str, Blend]
+    """How each large tensor is mixed from its deck."""
     shifts: Mapping[str, int]
     """Name of a captured index tensor -> what is added to its indices, modulo their bound."""
 
@@ -66,7 +93,8 @@ class Inputs:
 
         self.case = case
         self._generator = torch.Generator().manual_seed(secrets.randbits(63))
-        self._decks: dict[str, torch.Tensor] = {}
+        self._drawn: dict[str, Distribution] = {}
+        self._decks: dict[str, Deck] = {}
         self._indices = {tensor.name: bound for tensor in case.tensors if (bound := _index_bound(case, tensor))}
         self.fixed = {name: value for name, value in case.fixed.items() if name not in self._indices}
         for tensor in case.tensors:
@@ -82,7 +110,7 @@ class Inputs:
 
     def draw(self) -> Content:
         """New content for every dynamic input."""
-        fresh, windows = {}, {}
+        fresh, blends = {}, {}
         shifts = {name: secrets.randbelow(bound) for name, bound in self._indices.items()}
         for tensor in self.dynamic:
             if tensor.name in shifts:
@@ -90,8 +118,8 @@ class Inputs:
             if _elements(tensor.shape) <= SMALL_ELEMENTS:
                 fresh[tensor.name] = self._draw(tensor, tensor.shape)
             else:
-                windows[tensor.name] = self._window(tensor)
-        return Content(fresh, windows, shifts)
+                blends[tensor.name] = self._blend(tensor)
+        return Content(fresh, blends, shifts)
 
     def write(self, content: Content, name: str, into: torch.Tensor) -> None:
         """Fill `into` (the tensor's shape and dtype) with what `content` says of input `name`."""
@@ -101,12 +129,39 @@ class Inputs:
         if name in content.shifts:
             into.copy_(shifted(self.case.fixed[name], content.shifts[name], self._indices[name]))
             return
-        first, rotation = content.windows[name]
-        rows = into.reshape(-1, into.shape[-1]) if into.dim() else into
-        window = self._decks[name][first : first + rows.shape[0]]
-        width = rows.shape[1]
-        rows[:, :rotation].copy_(window[:, width - rotation :])
-        rows[:, rotation:].copy_(window[:, : width - rotation])
+        rows = into.reshape(-1, into.shape[-1])
+        blend, deck = content.blends[name], self._decks[name]
+        if deck.coins is None:
+            self._sum(rows, deck, blend)
+            finish(rows, self._drawn[name])
+        else:
+            self._choose(rows, deck, blend)
+
+    def _sum(self, rows: torch.Tensor, deck: Deck, blend: Blend) -> None:
+        """cos a * one + sin a * two: as normal as both, and equal to neither."""
+        import torch
+
+        for part, source in rotated(rows, deck.values, blend.one):
+            torch.mul(source, math.cos(blend.angle), out=part)
+        for part, source in rotated(rows, deck.values, blend.two):
+            part.add_(source, alpha=math.sin(blend.angle))
+
+    def _choose(self, rows: torch.Tensor, deck: Deck, blend: Blend) -> None:
+        """Each element from one window or the other, by the toss of a coin."""
+        import torch
+
+        assert deck.coins is not None
+        other, coins = torch.empty_like(rows), torch.empty(rows.shape, dtype=torch.bool)
+        for target, source, window in (
+            (rows, deck.values, blend.one),
+            (other, deck.values, blend.two),
+            (coins, deck.coins, blend.coins),
+        ):
+            for part, piece in rotated(target, source, window):
+                part.copy_(piece)
+        bits = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[rows.element_size()]
+        mine = rows.view(bits)
+        mine.copy_(torch.where(coins, mine, other.view(bits)))
 
     def copy(self, content: Content) -> dict[str, torch.Tensor]:
         """Every tensor input by name, in private memory."""
@@ -118,16 +173,49 @@ class Inputs:
             self.write(content, tensor.name, copies[tensor.name])
         return copies
 
-    def _window(self, tensor: Tensor) -> tuple[int, int]:
+    def _blend(self, tensor: Tensor) -> Blend:
         width = tensor.shape[-1]
         rows = _elements(tensor.shape) // width
         spare = max(SPARE_ROWS, rows // 8)
         if tensor.name not in self._decks:
-            self._decks[tensor.name] = self._draw(tensor, (rows + spare, width))
-        return secrets.randbelow(spare + 1), secrets.randbelow(width)
+            self._decks[tensor.name] = self._deck(tensor, (rows + spare, width))
+        one, two, coins = (Window(secrets.randbelow(spare + 1), secrets.randbelow(width)) for _ in range(3))
+        angle = math.pi * (1 + 2 * secrets.randbelow(1 << 20) / (1 << 20)) / 8  # both windows count
+        return Blend(one, two, coins, angle)
+
+    def _deck(self, tensor: Tensor, shape: tuple[int, int]) -> Deck:
+        import torch
+
+        drawn = distribution_of(self.case, tensor)
+        self._drawn[tensor.name] = drawn
+        if drawn.kind in SUMMED and not tensor.dtype.startswith("float8"):
+            std = drawn.params.get("std", 1.0)
+            plain = Distribution(kind="normal", std=std)
+            return Deck(sample(plain, tensor.dtype, shape, self._generator), None)
+        coins = torch.randint(0, 2, shape, generator=self._generator, dtype=torch.int8).bool()
+        return Deck(sample(drawn, tensor.dtype, shape, self._generator), coins)
 
     def _draw(self, tensor: Tensor, shape: tuple[int, ...]) -> torch.Tensor:
         return sample(distribution_of(self.case, tensor), tensor.dtype, shape, self._generator)
+
+
+def rotated(into: torch.Tensor, deck: torch.Tensor, window: Window) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Pairs (part of `into`, the deck's values that belong there): the two sides of the rotation."""
+    rows = deck[window.first : window.first + into.shape[0]]
+    width, rotation = rows.shape[1], window.rotation
+    if rotation:
+        yield into[:, :rotation], rows[:, width - rotation :]
+    yield into[:, rotation:], rows[:, : width - rotation]
+
+
+def finish(rows: torch.Tensor, drawn: Distribution) -> None:
+    """From centred normal values to those of the distribution, in place."""
+    if drawn.kind == "softmax":
+        rows.copy_((rows.float() / drawn.params["temperature"]).softmax(dim=-1))
+    elif drawn.kind == "lognormal":
+        rows.add_(drawn.params["mean"]).exp_()
+    elif drawn.params["mean"]:
+        rows.add_(drawn.params["mean"])
 
 
 def _index_bound(case: Case, tensor: Tensor) -> int:

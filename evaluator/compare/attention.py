@@ -23,7 +23,7 @@ import torch
 
 from kernelmill.evaluator.compare.base import AllOf, Comparator, Expectation, Finding, Truth, wrong
 from kernelmill.evaluator.compare.defaults import is_low_bit, tensor_names
-from kernelmill.evaluator.compare.elementwise import Elementwise, sampled
+from kernelmill.evaluator.compare.elementwise import Elementwise, secret_sample
 from kernelmill.evaluator.compare.errors import TINY, nonfinite
 from kernelmill.evaluator.compare.lowbit import coarsest, roundoff_of
 from kernelmill.evaluator.dtypes import UNIT_ROUNDOFF
@@ -103,7 +103,8 @@ class Attention(Comparator):
         return BoundedLse(self._lse, exact, allowed)
 
     def agree(self, outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> bool | None:
-        mine, theirs = sampled(outputs[self._lse]).double(), sampled(others[self._lse]).double()
+        places = secret_sample(outputs[self._lse].numel())
+        mine, theirs = (values[self._lse].flatten()[places].double() for values in (outputs, others))
         if nonfinite(mine, theirs) or largest(finite_gap(mine, theirs)) > 2 * self._loosest:
             return False
         rest = {name: output for name, output in outputs.items() if name != self._lse}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from kernelmill.trace_schema import Definition, Verdict
 if TYPE_CHECKING:
     from kernelmill.evaluator.case import Case
 
-SAMPLE_ELEMENTS = 1 << 16
+SAMPLE_ELEMENTS = 1 << 15
 
 
 class BoundedOutput(Expectation):
@@ -78,13 +79,16 @@ class Elementwise(Comparator):
     def agree(self, outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> bool | None:
         """On a sample: each of two right answers is within the bound, so they are within twice of each other."""
         for name, output in outputs.items():
-            found = measure(sampled(output), sampled(others[name]))
+            places = secret_sample(output.numel())
+            found = measure(output.flatten()[places].reshape(1, -1), others[name].flatten()[places].reshape(1, -1))
             if found.mismatch or found.element > 2 * self._loosest.get(name, 0.0):
                 return False
         return True
 
 
-def sampled(output: torch.Tensor) -> torch.Tensor:
-    """Evenly spaced elements, as one row."""
-    step = max(1, output.numel() // SAMPLE_ELEMENTS)
-    return output.flatten()[::step].reshape(1, -1)
+def secret_sample(count: int) -> torch.Tensor | slice:
+    """Which elements to look at: all of a few, else others at every call, so that nobody can get just them right."""
+    if count <= SAMPLE_ELEMENTS:
+        return slice(None)
+    generator = torch.Generator().manual_seed(secrets.randbits(63))
+    return torch.randint(count, (SAMPLE_ELEMENTS,), generator=generator)

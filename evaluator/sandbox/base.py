@@ -153,6 +153,7 @@ class Process:
     def close(self) -> int:
         """Kill every process of the tree and forget it. Safe to call twice."""
         if not self.stdout.closed:
+            self.popen.kill()  # it may not have entered its group yet
             self.tree.kill()
             self.tree.thaw()  # a tree frozen by signals dies only once it runs again
             self.popen.wait(timeout=30)

@@ -55,16 +55,28 @@ class Bubblewrap:
         stdin: bytes = b"",
     ) -> Process:
         """Start `argv` inside. `fds` keep their numbers. The tree is running when this returns."""
-        with memfd("seccomp", seccomp.program()) as filter_file, memfd("stdin", stdin) as stdin_file:
+        arguments = "\0".join(_arguments(mounts, limits)).encode() + b"\0"
+        with (
+            memfd("seccomp", seccomp.program()) as filter_file,
+            memfd("stdin", stdin) as stdin_file,
+            memfd("arguments", arguments) as arguments_file,
+        ):
             group = open_cgroup(secrets.token_hex(8), memory_bytes=limits.memory_bytes, processes=limits.processes)
             entries = [str(path) for path in group.entries] if group else []
-            command = [str(bwrap_path()), *_arguments(mounts, limits), "--seccomp", str(filter_file.fileno())]
+            # By descriptor, not by command line: pid 1 inside is bwrap, and its command line is there to be read.
+            command = [
+                str(bwrap_path()),
+                "--args",
+                str(arguments_file.fileno()),
+                "--seccomp",
+                str(filter_file.fileno()),
+            ]
             popen = subprocess.Popen(
                 ["/bin/sh", "-c", ENTER, "sh", *entries, "--", *command, "--", *argv],
                 stdin=stdin_file,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                pass_fds=[*fds, filter_file.fileno()],
+                pass_fds=[*fds, filter_file.fileno(), arguments_file.fileno()],
                 env=base_env(env),
                 start_new_session=True,
                 cwd="/",
