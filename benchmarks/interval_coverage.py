@@ -1,6 +1,6 @@
 """Are the intervals honest? Judge the demo slice again and again: how often does each hold the pooled ratio?
 
-`python -m benchmarks.interval_coverage --runs 10` on an otherwise idle machine. Each run has fresh workers and fresh
+`python -m benchmarks.interval_coverage --runs 10 [-d DEFINITION]…` on an otherwise idle machine. Each run has fresh workers and fresh
 inputs; the pooled ratio of a solution on a workload is the geometric mean over the runs.
 """
 
@@ -29,9 +29,10 @@ class Run(NamedTuple):
     high: float
 
 
-def collect(runs: int) -> dict[tuple[str, str, str], list[Run]]:
+def collect(runs: int, wanted: list[str]) -> dict[tuple[str, str, str], list[Run]]:
     found: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
     uuids = json.loads((default_path() / SLICE).read_text())
+    uuids = {name: several for name, several in uuids.items() if not wanted or name in wanted}
     with tempfile.TemporaryDirectory() as folder:
         dataset = copy_dataset(default_path(), Path(folder) / "dataset")
         for number in range(runs):
@@ -56,7 +57,9 @@ def holding(runs: list[Run]) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=10)
-    found = collect(parser.parse_args().runs)
+    parser.add_argument("-d", "--definition", action="append", default=[])
+    arguments = parser.parse_args()
+    found = collect(arguments.runs, arguments.definition)
     print(f"{'definition':<46} {'solution':<34} {'pooled':>7} {'min':>6} {'max':>6} {'width':>6} {'held':>6}")
     for (definition, solution, _), runs in sorted(found.items()):
         low, high = min(run.ratio for run in runs), max(run.ratio for run in runs)

@@ -23,7 +23,7 @@ class JudgeOptions:
     pairs: int = 16
     """At most this many timed pairs (solution, baseline) a session."""
     pairs_min: int = 4
-    seconds: float = 1.2
+    seconds: float = 0.9
     """Aim at this much wall time a workload, all sessions together, once `pairs_min` is reached."""
     verified: int = 3
     """Input sets a workload with an exact reference answer, met by each session at secret places."""

@@ -27,7 +27,7 @@ from kernelmill.trace_schema import (
     Workload,
 )
 
-CLOCK = "judge (monotonic, thaw to done, tree frozen between calls)"
+CLOCK = "judge (thaw to done)"
 NO_CLOCK = "none (triton interpreter)"
 
 
