@@ -1,7 +1,7 @@
 """Are the intervals honest? Judge the demo slice again and again: how often does each hold the pooled ratio?
 
-`python -m benchmarks.interval_coverage --runs 10 [-d DEFINITION]…` on an otherwise idle machine. Each run has fresh workers and fresh
-inputs; the pooled ratio of a solution on a workload is the geometric mean over the runs.
+`python -m benchmarks.interval_coverage --runs 10 [-d DEFINITION]…` on an otherwise idle machine. Each run has fresh
+workers and fresh inputs; the pooled ratio of a solution on a workload is the geometric mean over the runs.
 """
 
 from __future__ import annotations
