@@ -90,7 +90,7 @@ class Match:
         first = self._table.pool[secrets.randbelow(len(self._table.pool))]
         self._pair(seat, beside, first, turn=0)
         self._settle()
-        count = self._count(time.monotonic() - start, timed and seat is not beside)
+        count = self._count(time.monotonic() - start, seat is beside) if timed else len(self._table.pool) - 1
         plan = draw_plan([entry for entry in self._table.pool if entry is not first], count)
         for call, entry in enumerate(plan):
             seconds = self._pair(seat, beside, entry, turn=call + number)
@@ -100,11 +100,11 @@ class Match:
         if timed:
             self.outcome.pairs.append(pairs)
 
-    def _count(self, first_s: float, timed: bool) -> int:
+    def _count(self, first_s: float, alone: bool) -> int:
         """How many more pairs this session plays, given what the first one took. The baseline itself needs few."""
         options = self._options
         affordable = int(options.seconds / options.sessions / max(first_s, 1e-4))
-        wanted = max(options.pairs_min, min(options.pairs, affordable)) if timed else options.pairs_min
+        wanted = options.pairs_min if alone else max(options.pairs_min, min(options.pairs, affordable))
         return wanted + options.warmups - 1
 
     def _pair(self, seat: Seat, beside: Seat, entry: VerifiedSet | None, turn: int) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +22,7 @@ from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.evaluator.reference import Reference, reference_solution
 from kernelmill.evaluator.run import Forge
 from kernelmill.evaluator.sandbox import open_sandbox
+from kernelmill.evaluator.sitting import single_threaded
 from kernelmill.trace_schema import Definition, Workload
 from kernelmill.trace_schema.errors import DatasetError
 
@@ -129,11 +130,8 @@ def same(outputs: Tensors, declared: Tensors) -> bool:
 
 @contextmanager
 def hunting(definition: Definition, dataset: Dataset | None, options: JudgeOptions | None = None) -> Iterator[Hunter]:
-    hunter = Hunter(definition, dataset, options)
-    try:
+    with single_threaded(), closing(Hunter(definition, dataset, options)) as hunter:
         yield hunter
-    finally:
-        hunter.close()
 
 
 def survivors(

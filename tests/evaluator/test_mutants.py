@@ -133,7 +133,7 @@ def test_one_workload_with_enough_rows_must_tell_a_wrong_distribution() -> None:
     definition, workloads = sampler(1.0)
     assert survivors(definition, workloads, None) == []
     too_small = survivors(definition, workloads[:1], None)
-    assert {"uniform", "the likeliest token"} <= {each.mutant for each in too_small}
+    assert "uniform" in {each.mutant for each in too_small}
     assert all("more rows" in each.advice for each in too_small)
 
 
