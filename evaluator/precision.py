@@ -36,6 +36,8 @@ class Float64(TorchFunctionMode):
     ) -> Any:
         if func in CASTS:
             return args[0].double()
+        if func is torch.Tensor.view:  # the bits of another type, not a conversion to it
+            return func(*args, **(kwargs or {}))
         wide = {name: _wide(value) for name, value in (kwargs or {}).items()}
         return func(*(_wide(arg) for arg in args), **wide)
 

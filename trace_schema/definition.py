@@ -120,7 +120,7 @@ class Comparator(Model):
     """How outputs are compared with the reference's."""
 
     kind: Text
-    """elementwise (default), lowbit, attention, sampling, topk_set or state."""
+    """elementwise, lowbit, attention, sampling, topk_set or state."""
     params: dict[str, Json] = Field(default_factory=dict)
     """Settings of that comparator."""
 
@@ -156,7 +156,7 @@ class Definition(Model):
     constraints: list[Text] = Field(default_factory=list)
     """Expressions over axes and inputs that hold in every valid workload."""
     comparator: Comparator | None = None
-    """How outputs are compared; elementwise when left out."""
+    """How outputs are compared; when left out, by what its tensors are (elementwise for most)."""
     cost: Cost | None = None
     """Least bytes and operations of a call; from the shapes when left out."""
 

@@ -39,3 +39,9 @@ def test_it_ends_with_the_block() -> None:
     with Float64():
         pass
     assert torch.zeros(1, dtype=torch.float32).dtype is torch.float32
+
+
+def test_looking_at_the_bits_as_another_type_stays_what_it_is() -> None:
+    with Float64():
+        assert torch.tensor([1.0], dtype=torch.float64).view(torch.int64).dtype is torch.int64
+        assert torch.zeros(4, dtype=torch.int8).view(torch.float32).dtype is torch.float32
