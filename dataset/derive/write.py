@@ -20,6 +20,8 @@ from kernelmill.trace_schema.constraints import evaluate
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "kernelmill:workload")
 DEMO_BYTES, DEMO_FLOPS = 6.0e7, 8.0e9
 """Most that one call of the demo slice may cost, so that a laptop's CPU judges it in well under a second."""
+DEMO_ROWS = 128
+"""Larger batches make the baselines of norms call torch.compile, which takes a worker half a minute on two cores."""
 
 
 def write_workloads(root: Path, definition: Definition, recipe: Recipe, chosen: list[Moment]) -> list[Workload]:
@@ -90,6 +92,6 @@ def _demo(definition: Definition, workloads: list[Workload]) -> list[Workload]:
     light = [
         workload
         for workload, (moved, flops) in zip(workloads, costs, strict=True)
-        if moved <= DEMO_BYTES and flops <= DEMO_FLOPS
+        if moved <= DEMO_BYTES and flops <= DEMO_FLOPS and workload.axes.get("batch_size", 0) <= DEMO_ROWS
     ]
     return [light[0], light[len(light) // 2], light[-1]]
