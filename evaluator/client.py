@@ -6,6 +6,8 @@ Between calls the worker's whole tree is frozen. A call is: request queued while
 
 from __future__ import annotations
 
+import fcntl
+import mmap
 import os
 import select
 import socket
@@ -15,12 +17,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelmill.evaluator import protocol
-from kernelmill.evaluator.protocol import Bind, Failure, Load
+from kernelmill.evaluator.memory import F_ADD_SEALS, SEAL_GROW, SEAL_SEAL, SEAL_SHRINK
+from kernelmill.evaluator.protocol import Bind, Burst, Failure, Load
 from kernelmill.evaluator.sandbox import Limits, Mount, Sandbox
 from kernelmill.evaluator.worker import CHANNEL
 from kernelmill.trace_schema.errors import InternalError, KernelMillError
 
 POLL_S = 0.05
+LOOK_S = 0.02
+"""How often a wait at the shared page looks whether the worker still lives."""
 
 
 class WorkerLost(KernelMillError):
@@ -69,6 +74,9 @@ class WorkerProcess:
                 limits=limits,
                 fds=[theirs.fileno()],
             )
+        self._page: mmap.mmap | None = None
+        self._armed = b""
+        self.went_at = 0.0
         self._poll = select.poll()
         self._poll.register(self.channel, select.POLLIN)
         self._poll.register(self.process.stdout, select.POLLIN)
@@ -89,16 +97,29 @@ class WorkerProcess:
     def bind(self, request: Bind, fds: Sequence[int]) -> None:
         self._ask(protocol.encode(request), fds, self._start_s)
 
-    def _ask(self, packet: bytes, fds: Sequence[int], timeout_s: float) -> None:
+    def bind_bursts(self, request: Burst, fds: Sequence[int]) -> bool:
+        """Lend memory for bursts; whether their calls were captured in graphs. `fds` are the buffers' own."""
+        page = os.memfd_create("page", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(page, protocol.PAGE_BYTES)
+            fcntl.fcntl(page, F_ADD_SEALS, SEAL_SHRINK | SEAL_GROW | SEAL_SEAL)
+            self._page = mmap.mmap(page, protocol.PAGE_BYTES)
+            answer = self._ask(protocol.encode(request), [page, *fds], self._start_s)
+        finally:
+            os.close(page)
+        return answer == protocol.READY
+
+    def _ask(self, packet: bytes, fds: Sequence[int], timeout_s: float) -> bytes:
         self.settle()
         self.thaw()
         socket.send_fds(self.channel, [packet], list(fds))
-        self._expect(self._receive(time.monotonic() + timeout_s))
+        return self._expect(self._receive(time.monotonic() + timeout_s))
 
-    def _expect(self, answer: bytes) -> None:
+    def _expect(self, answer: bytes) -> bytes:
         self.freeze()
-        if answer != protocol.READY:
+        if answer not in (protocol.READY, protocol.EAGER):
             raise RequestFailed(self._failure(answer), self.log)
+        return answer
 
     def call(self, target: int, slot: int, timeout_s: float, at_done: Callable[[], None]) -> Answer:
         """Time one call. `at_done` runs the moment the answer is here, before the freeze."""
@@ -117,6 +138,58 @@ class WorkerProcess:
             failure = self._failure(self._receive(deadline))
         self.freeze()
         return Answer(seconds, failure)
+
+    def arm(self, target: int, length: int) -> None:
+        """Wake the worker, and tell it to wait at the page for the word to play burst number `length`."""
+        assert self._page is not None
+        self._page[:] = bytes(protocol.PAGE_BYTES)
+        self._armed = os.urandom(protocol.WORD)
+        self.channel.send(protocol.PLAY.pack(b"P", self._armed, target, length))
+        self.thaw()
+
+    def release(self, timeout_s: float) -> Callable[[], Failure | None]:
+        """Wait until the worker waits, say go, return when it has said done. The result tells how it went, once called.
+
+        The caller's clock runs from just before the word: read `went_at`.
+        """
+        assert self._page is not None
+        page, deadline = self._page, time.monotonic() + timeout_s
+        self._await(protocol.ARMED, self._armed, deadline)
+        secret = os.urandom(protocol.WORD)
+        self.went_at = time.perf_counter()
+        page[protocol.GO_WORD : protocol.GO_WORD + protocol.WORD] = secret
+        self._await(protocol.DONE_WORD, secret, deadline)
+        if page[protocol.STATUS_BYTE] == protocol.OK:
+            return lambda: None
+        return lambda: self._failure(self._receive(deadline))
+
+    def _await(self, place: int, word: bytes, deadline: float) -> None:
+        """Spin until the worker has written `word`; look now and then whether it lives, writes too much, or hangs."""
+        assert self._page is not None
+        page, end, look_at = self._page, place + protocol.WORD, time.monotonic() + LOOK_S
+        while page[place:end] != word:
+            now = time.monotonic()
+            if now < look_at:
+                continue
+            look_at = now + LOOK_S
+            self._look(deadline - now)
+
+    def _look(self, left_s: float) -> None:
+        self.process.drain()
+        if left_s <= 0:
+            self._lose("timeout", "no answer within the deadline")
+        if self.process.flooded:
+            self._lose("log", "exceeded its log limit")
+        if self.process.popen.poll() is not None or self._poll_channel():
+            self._lose_speaker()
+
+    def _poll_channel(self) -> bool:
+        return any(fd == self.channel.fileno() for fd, _ in self._poll.poll(0))
+
+    def _lose_speaker(self) -> None:
+        """It spoke where it had to be silent, or is gone."""
+        packet = self._packet()
+        self._lose("protocol", f"an answer that belongs to no request: {packet[:40]!r}")
 
     def _failure(self, packet: bytes) -> Failure:
         try:

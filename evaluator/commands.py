@@ -68,21 +68,22 @@ def execute(
 ) -> int:
     """The run itself; its exit code."""
     from kernelmill.dataset import Dataset
+    from kernelmill.evaluator.devices import open_device
     from kernelmill.evaluator.options import JudgeOptions
     from kernelmill.evaluator.plan import Selection, check_writable, jobs
-    from kernelmill.evaluator.run import Forge, check_device
+    from kernelmill.evaluator.run import Forge
     from kernelmill.evaluator.runner import Runner
     from kernelmill.trace_schema.errors import DatasetError, InternalError
 
     assert isinstance(selection, Selection)
     try:
-        check_device(device)
+        judged_on = open_device(device)
         opened = Dataset.open(path)
         typer.echo(f"dataset: {opened.root}", err=True)
         if save:
             check_writable(opened)
-        todo = list(jobs(opened, selection))
-        forge = Forge(JudgeOptions(timeout_s=timeout_s, sandbox=sandbox))
+        todo = list(jobs(opened, selection, judged_on))
+        forge = Forge(JudgeOptions(timeout_s=timeout_s, sandbox=sandbox), judged_on)
     except DatasetError as error:
         fail(error)
     except InternalError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kernelmill.evaluator import machine
 from kernelmill.evaluator.case import Case
 from kernelmill.trace_schema import constraints
 
@@ -26,9 +25,3 @@ def work_of(case: Case) -> Work:
 
 def _value(case: Case, expression: str) -> float:
     return float(constraints.evaluate(expression, case.axes, {}))
-
-
-def roofline_s(work: Work) -> float:
-    """The time at this host's measured bandwidth and throughput."""
-    peaks = machine.peaks()
-    return max(work.bytes / peaks.bytes_per_s, work.flops / peaks.flops_per_s)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 from kernelmill.evaluator import machine
-from kernelmill.evaluator.builders import BUILDERS, Artifact, Builder, UnsupportedHere, check_builder
+from kernelmill.evaluator.builders import Builder, UnsupportedHere, builders_for, check_builder
+from kernelmill.evaluator.devices import Device, open_device
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.evaluator.sandbox import open_sandbox, probe
 from kernelmill.evaluator.sandbox.tree import open_cgroup
@@ -48,8 +49,9 @@ def examine() -> Iterator[Check]:
     """Every check, the quick ones first."""
     for check in (check_python, check_torch, check_sandbox, check_freezer, check_clock, check_device):
         yield check()
-    for builder in BUILDERS:
+    for builder in builders_for("cpu"):
         yield check_language(builder)
+    yield from check_gpu()
     for engine in ("flashinfer", "vllm", "sglang", "ray"):
         yield check_package(engine)
 
@@ -123,19 +125,39 @@ def _round_trip_us(rounds: int = 200) -> float:
 
 
 def check_device() -> Check:
-    cuda = os.path.exists("/dev/nvidia0")  # noqa: PTH110
-    note = "; an NVIDIA GPU is here, which this version does not judge on" if cuda else ""
-    return Check("device", "ok", f"{machine.cpu_name()}{note}")
+    return Check("device", "ok", machine.cpu_name())
 
 
-def check_language(builder: Builder) -> Check:
+def check_gpu() -> Iterator[Check]:
+    """A GPU and the languages for it, where there is one."""
+    if not os.path.exists("/dev/nvidiactl"):  # noqa: PTH110
+        return
+    try:
+        device = open_device("cuda")
+    except KernelMillError as error:
+        yield Check("gpu", "fail", "an NVIDIA driver is here, but no GPU can be judged on", str(error))
+        return
+    try:
+        yield Check("gpu", "ok", f"{device.model}, {device.target}")
+        for builder in builders_for(device.target)[1:5]:
+            yield check_language(builder, device)
+    finally:
+        device.close()
+
+
+def check_language(builder: Builder, device: Device | None = None) -> Check:
     """Build the builder's example and have it judged, sandbox and all."""
-    name = f"language {builder.kind}"
+    name = f"language {builder.name}"
     problem = builder.available()
     if problem:
         return Check(name, "warn" if builder.optional else "fail", "does not work here", problem)
     try:
-        fault = check_builder(builder, open_sandbox(), run=lambda artifact: _judge_example(builder, artifact))
+        fault = check_builder(
+            builder,
+            open_sandbox(),
+            run=lambda _: _judge_example(builder, device),
+            target=device.target if device else "cpu",
+        )
     except UnsupportedHere as error:
         return Check(name, "warn", str(error))
     except KernelMillError as error:
@@ -145,11 +167,11 @@ def check_language(builder: Builder) -> Check:
     return Check(name, "ok", "its example builds and passes" + ("" if builder.timed else " (verdict only, not timed)"))
 
 
-def _judge_example(builder: Builder, artifact: Artifact) -> str | None:
-    from kernelmill.evaluator.run import evaluate
+def _judge_example(builder: Builder, device: Device | None) -> str | None:
+    from kernelmill.evaluator.run import Forge
 
-    options = JudgeOptions(sessions=1, pairs=4, seconds=0.1)
-    for trace in evaluate(DOUBLE, builder.example, [DOUBLE_WORKLOAD], options=options):
+    forge = Forge(JudgeOptions(sessions=1, pairs=4, seconds=0.1), device)
+    for trace in forge.sitting(DOUBLE, None, None).traces([(forge.build(builder.example), DOUBLE_WORKLOAD)]):
         assert trace.evaluation is not None
         if not trace.passed:
             return f"{trace.evaluation.effective_verdict}: {trace.evaluation.reason}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kernelmill.trace_schema.errors import KernelMillError
@@ -51,3 +53,13 @@ def torch_dtype(name: str) -> torch.dtype:
     item_bytes(name)
     dtype: torch.dtype = getattr(torch, name)
     return dtype
+
+
+def view(raw: torch.Tensor, offset: int, shape: Sequence[int], dtype: str) -> torch.Tensor:
+    """The tensor that lies at `offset` of some bytes; nothing is copied."""
+    import torch
+
+    size = item_bytes(dtype) * math.prod(shape)
+    if size == 0:
+        return torch.empty(tuple(shape), dtype=torch_dtype(dtype), device=raw.device)
+    return raw[offset : offset + size].view(torch_dtype(dtype)).view(tuple(shape))

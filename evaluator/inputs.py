@@ -95,7 +95,7 @@ class Inputs:
         self._generator = torch.Generator().manual_seed(secrets.randbits(63))
         self._drawn: dict[str, Distribution] = {}
         self._decks: dict[str, Deck] = {}
-        self._indices = {tensor.name: bound for tensor in case.tensors if (bound := _index_bound(case, tensor))}
+        self._indices = {tensor.name: bound for tensor in case.tensors if (bound := index_bound(case, tensor))}
         self.fixed = {name: value for name, value in case.fixed.items() if name not in self._indices}
         for tensor in case.tensors:
             if tensor.role == "static" and tensor.name not in case.fixed:
@@ -218,7 +218,7 @@ def finish(rows: torch.Tensor, drawn: Distribution) -> None:
         rows.add_(drawn.params["mean"])
 
 
-def _index_bound(case: Case, tensor: Tensor) -> int:
+def index_bound(case: Case, tensor: Tensor) -> int:
     """How many things a captured tensor of indices points into; 0 if it is none, or a static one."""
     if tensor.name not in case.fixed or tensor.role == "static" or not tensor.dtype.startswith("int"):
         return 0
@@ -226,7 +226,7 @@ def _index_bound(case: Case, tensor: Tensor) -> int:
     return math.prod(case.axes[axis] for axis in axes) if axes else 0
 
 
-def shifted(indices: torch.Tensor, distance: int, bound: int) -> torch.Tensor:
+def shifted(indices: torch.Tensor, distance: int | torch.Tensor, bound: int) -> torch.Tensor:
     """Indices moved on by `distance`, around the end at `bound`; padding and what lies beyond stay as they are."""
     import torch
 
@@ -235,18 +235,20 @@ def shifted(indices: torch.Tensor, distance: int, bound: int) -> torch.Tensor:
 
 
 def sample(drawn: Distribution, dtype: str, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
-    """Random elements of a distribution, as `dtype`."""
+    """Random elements of a distribution, as `dtype`, on the generator's device."""
     import torch
 
-    params, target = drawn.params, torch_dtype(dtype)
+    params, target, device = drawn.params, torch_dtype(dtype), generator.device
     if drawn.kind == "randint":
-        return torch.randint(int(params["low"]), int(params["high"]), shape, generator=generator).to(target)
+        return torch.randint(int(params["low"]), int(params["high"]), shape, generator=generator, device=device).to(
+            target
+        )
     if drawn.kind == "constant":
-        return torch.full(shape, params["value"]).to(target)
+        return torch.full(shape, params["value"], device=device).to(target)
     if drawn.kind == "uniform":
-        real = torch.rand(shape, generator=generator) * (params["high"] - params["low"]) + params["low"]
+        real = torch.rand(shape, generator=generator, device=device) * (params["high"] - params["low"]) + params["low"]
     else:
-        real = torch.randn(shape, generator=generator)
+        real = torch.randn(shape, generator=generator, device=device)
     if drawn.kind == "softmax":
         real = torch.softmax(real / params["temperature"], dim=-1)
     elif drawn.kind in ("normal", "lognormal"):

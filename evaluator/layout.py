@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelmill.evaluator.case import Case, Tensor
+from kernelmill.evaluator.devices import Device
 from kernelmill.evaluator.memory import PAGE, Buffer, page_up
 from kernelmill.evaluator.protocol import Bind, TensorSlot
 
@@ -68,6 +69,23 @@ class InputMemory:
     def close(self) -> None:
         self.fixed_buffer.close()
         self.dynamic_buffer.close()
+
+
+class Scratch:
+    """One buffer with one copy of some tensors: what the reference reads from or writes to."""
+
+    def __init__(self, tensors: Sequence[Tensor], device: Device, *, writable: bool) -> None:
+        self.placement = Placement(tensors, 1)
+        self.buffer = device.lend(self.placement.size, writable=writable)
+
+    def tensor(self, tensor: Tensor) -> torch.Tensor:
+        return self.buffer.tensor(self.placement.offset(0, tensor.name), tensor.shape, tensor.dtype)
+
+    def slot(self, tensor: Tensor, buffer: int) -> TensorSlot:
+        return TensorSlot(buffer, self.placement.offset(0, tensor.name), tensor.shape, tensor.dtype)
+
+    def scrub(self) -> None:
+        self.buffer.raw.zero_()
 
 
 class OutputMemory:
@@ -163,6 +181,7 @@ def bind_request(
         target,
         tuple(buffer.size for buffer in buffers),
         tuple(buffer.writable for buffer in buffers),
+        tuple(buffer.handle for buffer in buffers),
         tuple(tuple(place(s, a) if isinstance(a, Tensor) else a for a in case.inputs) for s in slots),
         tuple(tuple(place(s, tensor) for tensor in stored) for s in slots),
     )

@@ -31,6 +31,8 @@ def page_up(size: int) -> int:
 class Buffer:
     """One sealed memfd, mapped by the judge for as long as it lives."""
 
+    handle = ""
+
     def __init__(self, size: int, *, writable: bool) -> None:
         self.size = max(PAGE, page_up(size))
         self.writable = writable
@@ -42,17 +44,17 @@ class Buffer:
         fcntl.fcntl(self.fd, F_ADD_SEALS, SEAL_SEAL)
         self.bytes: Bytes = np.frombuffer(self._map, dtype=np.uint8)
 
-    def tensor(self, offset: int, shape: Sequence[int], dtype: str) -> torch.Tensor:
-        """The judge's view of a tensor in this buffer."""
+    @property
+    def raw(self) -> torch.Tensor:
         import torch
 
-        from kernelmill.evaluator.dtypes import item_bytes, torch_dtype
+        return torch.from_numpy(self.bytes)
 
-        size = item_bytes(dtype) * int(np.prod(shape, dtype=np.int64))
-        if size == 0:
-            return torch.empty(tuple(shape), dtype=torch_dtype(dtype))
-        raw = torch.from_numpy(self.bytes[offset : offset + size])
-        return raw.view(torch_dtype(dtype)).view(tuple(shape))
+    def tensor(self, offset: int, shape: Sequence[int], dtype: str) -> torch.Tensor:
+        """The judge's view of a tensor in this buffer."""
+        from kernelmill.evaluator.dtypes import view
+
+        return view(self.raw, offset, shape, dtype)
 
     def close(self) -> None:
         """Give the descriptor back; the mapping goes when its last view does."""

@@ -25,6 +25,11 @@ class JudgeOptions:
     pairs_min: int = 4
     seconds: float = 0.9
     """Aim at this much wall time a workload, all sessions together, once `pairs_min` is reached."""
+    burst_warmups: int = 1
+    burst_pairs: int = 12
+    burst_pairs_min: int = 3
+    burst_seconds: float = 0.06
+    """The same where calls are timed in bursts: a pair is two bursts of each; the time is for each solution."""
     verified: int = 3
     """Input sets a workload with an exact reference answer, met by each session at secret places."""
     timeout_s: float = 30.0

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kernelmill.evaluator.devices import Device
 from kernelmill.evaluator.options import JUDGE_VERSION
-from kernelmill.evaluator.run import BASELINE_AUTHOR
+from kernelmill.evaluator.run import BASELINE_AUTHOR, is_for
 from kernelmill.trace_schema import Definition, Solution, Workload
 from kernelmill.trace_schema.errors import DatasetError
 
@@ -44,40 +45,50 @@ class Job:
         return len(self.solutions) * len(self.workloads) - len(self.done)
 
 
-def jobs(dataset: Dataset, selection: Selection) -> Iterator[Job]:
-    """In the dataset's order. Raises DatasetError for names that are not there, with the nearest ones."""
+def jobs(dataset: Dataset, selection: Selection, device: Device | None = None) -> Iterator[Job]:
+    """In the dataset's order, and on a GPU only what is meant for one.
+
+    Raises DatasetError for names that are not there, with the nearest ones.
+    """
     for name in selection.definitions:
         dataset.definition(name)
     for name in selection.solutions:
         dataset.solution(name)
     for definition in dataset.definitions.values():
         if _wanted(definition.name, selection.definitions) and _wanted(definition.op_type, selection.op_types):
-            job = _job(dataset, definition, selection)
+            job = _job(dataset, definition, selection, device)
             if job.count:
                 yield job
 
 
-def _job(dataset: Dataset, definition: Definition, selection: Selection) -> Job:
+def _job(dataset: Dataset, definition: Definition, selection: Selection, device: Device | None) -> Job:
     solutions = [
         solution
         for solution in dataset.solutions(definition)
         if _wanted(solution.name, selection.solutions) and _wanted(solution.author, selection.authors)
+        if device is None or device.kind == "cpu" or is_for(solution, device.kind)
     ]
     solutions.sort(key=lambda solution: solution.author != BASELINE_AUTHOR)
     asked = selection.workloads
     workloads = [w for w in dataset.workloads(definition) if asked is None or w.uuid in asked]
-    done = _done(dataset, definition, solutions, workloads) if selection.resume else frozenset()
+    done = _done(dataset, definition, solutions, workloads, device) if selection.resume else frozenset()
     return Job(definition, solutions, workloads, done)
 
 
 def _done(
-    dataset: Dataset, definition: Definition, solutions: Sequence[Solution], workloads: Sequence[Workload]
+    dataset: Dataset,
+    definition: Definition,
+    solutions: Sequence[Solution],
+    workloads: Sequence[Workload],
+    device: Device | None,
 ) -> frozenset[tuple[str, str]]:
     pairs = {(solution.hash(), workload.hash()) for solution in solutions for workload in workloads}
     current = definition.hash()
     found = set()
     for trace in dataset.traces(definition=definition):
         subject = trace.evaluation.subject if trace.evaluation else None
+        if trace.evaluation and device is not None and trace.evaluation.environment.hardware != device.model:
+            continue
         if subject and subject.definition_hash == current and subject.judge_version == JUDGE_VERSION:
             found.add((subject.solution_hash or "", subject.workload_hash or ""))
     return frozenset(pairs & found)

@@ -1,9 +1,12 @@
 """What judge and worker say to each other, and nothing else.
 
 One private SOCK_SEQPACKET pair; a message is one packet of at most MAX_BYTES.
-- JSON packets carry one request (Load, Bind) or one Failure; file descriptors of buffers ride on a Bind.
+- JSON packets carry one request (Load, Bind, Burst) or one Failure; file descriptors ride on a Bind or a Burst.
 - The timed exchange is binary: GO = b"G" + 8-byte request id + target + slot; DONE = b"D" + the same id + status byte.
   The id is fresh for every call: an answer with any other id kills the worker and is nobody's verdict.
+- A burst is announced by PLAY = b"P" + id + target + length, and then runs by words of one shared page: the worker says
+  that it is waiting (ARMED = id), the judge says go (GO_WORD = a secret number), the worker says done (DONE_WORD = the
+  same number; STATUS_BYTE says how). No system call lies between go and done.
 Nothing is ever unpickled. What a worker says about itself can only hurt it: no verdict PASSED follows from a message.
 """
 
@@ -16,9 +19,16 @@ from typing import Any, Literal, NamedTuple
 MAX_BYTES = 96 << 10
 GO = struct.Struct("<c8sHH")
 DONE = struct.Struct("<c8sB")
+PLAY = struct.Struct("<c8sHH")
 OK, FAILED = 0, 1
 READY = b"ok"
-"""What a worker says once it can take requests, and after each Load and Bind that went well."""
+"""What a worker says once it can take requests, and after each Load, Bind and Burst that went well."""
+EAGER = b"eager"
+"""In place of READY after a Burst whose calls cannot be captured in a graph."""
+PAGE_BYTES = 4096
+WORD = 8
+ARMED, GO_WORD, DONE_WORD, STATUS_BYTE = 0, 64, 128, 192
+"""Where each lies in the shared page: a cache line apart."""
 
 
 class ProtocolError(Exception):
@@ -53,8 +63,34 @@ class Bind(NamedTuple):
     sizes: tuple[int, ...]
     """Bytes of each buffer; the descriptors come along in the same order."""
     writable: tuple[bool, ...]
+    handles: tuple[str, ...]
+    """Of each buffer; an empty one's descriptor comes along."""
     inputs: tuple[tuple[TensorSlot | float | int | bool | None, ...], ...]
     outputs: tuple[tuple[TensorSlot, ...], ...]
+
+
+class Strided(NamedTuple):
+    """The tensors of one argument in every slot: slot i has the one at offset + (i modulo copies) * stride."""
+
+    buffer: int
+    offset: int
+    stride: int
+    copies: int
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Burst(NamedTuple):
+    """Lend buffers to a target for bursts: call i of one works on slot i. The shared page's descriptor comes first."""
+
+    target: int
+    sizes: tuple[int, ...]
+    writable: tuple[bool, ...]
+    handles: tuple[str, ...]
+    lengths: tuple[int, ...]
+    """Calls of each burst that will be asked for."""
+    inputs: tuple[Strided | float | int | bool | None, ...]
+    outputs: tuple[Strided, ...]
 
 
 class Failure(NamedTuple):
@@ -65,7 +101,7 @@ class Failure(NamedTuple):
     message: str
 
 
-def encode(message: Load | Bind | Failure) -> bytes:
+def encode(message: Load | Bind | Burst | Failure) -> bytes:
     packet = json.dumps([type(message).__name__, *message], separators=(",", ":")).encode()
     if len(packet) > MAX_BYTES:
         raise ProtocolError(f"a {type(message).__name__} of {len(packet)} bytes exceeds the limit of {MAX_BYTES}")
@@ -87,11 +123,18 @@ def decode_load(packet: bytes) -> Load:
 
 
 def decode_bind(packet: bytes) -> Bind:
-    target, sizes, writable, inputs, outputs = _parse(packet, "Bind", len(Bind._fields))
+    target, sizes, writable, handles, inputs, outputs = _parse(packet, "Bind", len(Bind._fields))
     tensors = [tuple(TensorSlot(*arg) if isinstance(arg, list) else arg for arg in call) for call in inputs]
-    return Bind(
-        target, tuple(sizes), tuple(writable), tuple(tensors), tuple(tuple(TensorSlot(*o) for o in c) for c in outputs)
-    )
+    stored = tuple(tuple(TensorSlot(*output) for output in call) for call in outputs)
+    return Bind(target, tuple(sizes), tuple(writable), tuple(handles), tuple(tensors), stored)
+
+
+def decode_burst(packet: bytes) -> Burst:
+    *head, inputs, outputs = _parse(packet, "Burst", len(Burst._fields))
+    target, sizes, writable, handles, lengths = head
+    arguments = tuple(Strided(*arg) if isinstance(arg, list) else arg for arg in inputs)
+    stored = tuple(Strided(*output) for output in outputs)
+    return Burst(target, tuple(sizes), tuple(writable), tuple(handles), tuple(lengths), arguments, stored)
 
 
 def decode_failure(packet: bytes) -> Failure:

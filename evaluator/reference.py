@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kernelmill.evaluator.builders import Artifact
 from kernelmill.evaluator.case import Case, Tensor
 from kernelmill.evaluator.client import RequestFailed, WorkerLost, WorkerProcess
 from kernelmill.evaluator.compare.base import Truth
-from kernelmill.evaluator.inputs import Content, Inputs
-from kernelmill.evaluator.layout import InputMemory, OutputMemory, bind_request
+from kernelmill.evaluator.devices import Device
+from kernelmill.evaluator.devices.cpu import Cpu
+from kernelmill.evaluator.layout import Scratch
 from kernelmill.evaluator.options import JudgeOptions
-from kernelmill.evaluator.protocol import Load
+from kernelmill.evaluator.protocol import Bind, Load
 from kernelmill.evaluator.sandbox import Sandbox
+from kernelmill.evaluator.worker import AS_DEFAULT, DEVICE
 from kernelmill.trace_schema import BuildSpec, Definition, Language, Solution, SourceFile
 from kernelmill.trace_schema.errors import DatasetError
 
@@ -46,17 +48,40 @@ def reference_solution(definition: Definition) -> Solution:
     )
 
 
+class Draws(Protocol):
+    """Inputs of one workload, on the device."""
+
+    @property
+    def fixed(self) -> Mapping[str, torch.Tensor]: ...
+
+    @property
+    def dynamic(self) -> list[Tensor]: ...
+
+    def write(self, content: Any, name: str, into: torch.Tensor) -> None: ...
+
+
 class Reference:
     """A definition's reference, ready to answer for one workload after another."""
 
-    def __init__(self, definition: Definition, artifact: Artifact, sandbox: Sandbox, options: JudgeOptions) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        artifact: Artifact,
+        sandbox: Sandbox,
+        options: JudgeOptions,
+        device: Device | None = None,
+    ) -> None:
         self._definition = definition
         self._options = options
-        self._memory: dict[Precision, OutputMemory] = {}
+        self._device = device or Cpu()
+        self._memory: dict[Precision, Scratch] = {}
         self._cases: dict[Precision, Case] = {}
-        self._inputs: InputMemory | None = None
+        self._inputs: Scratch | None = None
+        self._old: list[Scratch] = []
+        """Memory that the worker is still bound to."""
+        env = {DEVICE: self._device.name, AS_DEFAULT: "1"} if self._device.kind == "cuda" else {}
         self._worker = WorkerProcess(
-            sandbox, artifact.directory, env={}, limits=options.limits, start_s=options.start_timeout_s
+            sandbox, artifact.directory, env=env, limits=options.limits, start_s=options.start_timeout_s
         )
         try:
             for precision, target in TARGETS.items():
@@ -69,37 +94,48 @@ class Reference:
             self.close()
             raise self._fault("does not load", str(error)) from error
 
-    def prepare(self, case: Case, inputs: Inputs) -> None:
+    def prepare(self, case: Case, inputs: Draws) -> None:
         """Lend memory for one workload; static and captured inputs are written once."""
         self.release()
         plain = [replace(tensor, role="dynamic") for tensor in inputs.dynamic]
         fixed = [tensor for tensor in case.tensors if tensor.name in inputs.fixed]
-        self._inputs = InputMemory(fixed, plain, 1)
+        self._inputs = Scratch([*fixed, *plain], self._device, writable=False)
         for tensor in fixed:
-            self._inputs.fixed_tensor(tensor).copy_(inputs.fixed[tensor.name])
+            self._inputs.tensor(tensor).copy_(inputs.fixed[tensor.name])
         for precision in TARGETS:
             self._cases[precision] = _as_reference(case, precision)
-            self._memory[precision] = OutputMemory(self._cases[precision].outputs, [], 1)
+            self._memory[precision] = Scratch(self._cases[precision].outputs, self._device, writable=True)
             self._bind(precision, TARGETS[precision])
         self._bind("declared", NULL_TARGET)
+        self._let_go()
 
     def _bind(self, precision: Precision, target: int) -> None:
         assert self._inputs is not None
-        case, memory = self._cases[precision], self._memory[precision]
-        request, fds = bind_request(target, case, self._inputs, memory, passed=True)
+        inputs, case, memory = self._inputs, self._cases[precision], self._memory[precision]
+        buffers = (inputs.buffer, memory.buffer)
+        request = Bind(
+            target,
+            tuple(buffer.size for buffer in buffers),
+            tuple(buffer.writable for buffer in buffers),
+            tuple(buffer.handle for buffer in buffers),
+            (tuple(inputs.slot(a, 0) if isinstance(a, Tensor) else a for a in case.inputs),),
+            (tuple(memory.slot(output, 1) for output in case.outputs),),
+        )
         try:
-            self._worker.bind(request, fds)
+            self._device.synchronize()
+            self._worker.bind(request, [buffer.fd for buffer in buffers if buffer.fd >= 0])
         except (RequestFailed, WorkerLost) as error:
             raise self._fault("cannot take its inputs", str(error)) from error
 
-    def answer(self, inputs: Inputs, content: Content, *, exact: bool = True) -> Truth:
+    def answer(self, inputs: Draws, content: Any, *, exact: bool = True) -> Truth:
         """Run on this content. Raises DatasetError if the declared run fails; a failing float64 run is left out.
 
         `exact`: whether the float64 run is wanted at all.
         """
         assert self._inputs is not None
         for tensor in inputs.dynamic:
-            inputs.write(content, tensor.name, self._inputs.dynamic_tensor(0, tensor))
+            inputs.write(content, tensor.name, self._inputs.tensor(tensor))
+        self._device.synchronize()
         declared, seconds = self._run("declared")
         try:
             wide = self._run("float64")[0] if exact else None
@@ -109,14 +145,13 @@ class Reference:
 
     def _run(self, precision: Precision) -> tuple[Mapping[str, torch.Tensor], float]:
         memory, case = self._memory[precision], self._cases[precision]
-        memory.poison(0)
         try:
             answer = self._worker.call(TARGETS[precision], 0, self._options.timeout_s, lambda: None)
         except WorkerLost as error:
             raise self._fault(f"was lost in its {precision} run", f"{error}; {error.log[-500:]}") from error
         if answer.failure is not None:
             raise self._fault(f"fails in its {precision} run", answer.failure.message)
-        return {output.name: memory.tensor(0, output).clone() for output in case.outputs}, answer.seconds
+        return {output.name: memory.tensor(output).clone() for output in case.outputs}, answer.seconds
 
     def null_seconds(self, calls: int = 20) -> float:
         """The median time of judging a call that does nothing."""
@@ -129,17 +164,21 @@ class Reference:
         return DatasetError(f"the reference of {self._definition.name} {what}: {detail.strip()}")
 
     def release(self) -> None:
-        """Scrub and give back the memory of the last workload."""
+        """Scrub the memory of the last workload. It is given back when the worker is bound to other memory, or gone."""
         for memory in self._memory.values():
-            memory.buffer.bytes[:] = 0
-            memory.close()
-        if self._inputs is not None:
-            self._inputs.close()
+            memory.scrub()
+        self._old += [*self._memory.values(), *([self._inputs] if self._inputs else [])]
         self._memory, self._cases, self._inputs = {}, {}, None
+
+    def _let_go(self) -> None:
+        for memory in self._old:
+            memory.buffer.close()
+        self._old = []
 
     def close(self) -> None:
         self.release()
         self._worker.close()
+        self._let_go()
 
 
 def _as_reference(case: Case, precision: Precision) -> Case:

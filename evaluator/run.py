@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 from kernelmill.dataset.paths import default_cache
 from kernelmill.evaluator import builders
 from kernelmill.evaluator.builders import Artifact, BuildError, UnsupportedHere
+from kernelmill.evaluator.devices import Device, open_device
+from kernelmill.evaluator.devices.cpu import Cpu
 from kernelmill.evaluator.machine import core_count
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.evaluator.reference import reference_solution
 from kernelmill.evaluator.sandbox import open_sandbox
 from kernelmill.evaluator.sitting import Built, Sitting
 from kernelmill.trace_schema import Definition, Solution, Trace, Workload
-from kernelmill.trace_schema.errors import DatasetError, InternalError
+from kernelmill.trace_schema.errors import DatasetError
 
 if TYPE_CHECKING:
     from kernelmill.dataset import Dataset
+    from kernelmill.evaluator.burst.sitting import BurstSitting
 
 BASELINE_AUTHOR = "baseline"
 
@@ -35,43 +38,51 @@ def evaluate(
 ) -> Iterator[Trace]:
     """Judge solutions of one definition; a trace is given as soon as it is known.
 
-    The baseline is `baseline`, else the dataset's one solution of author "baseline", else the reference itself.
+    The baseline is `baseline`, else the dataset's one solution of author "baseline" for this kind of device, else the
+    reference itself.
+
     Raises DatasetError (definition, workload, reference, baseline), InternalError (this host), SandboxUnavailable.
     """
-    check_device(device)
-    forge = Forge(options or JudgeOptions())
-    solutions = [solution] if isinstance(solution, Solution) else list(solution)
-    built = forge.build_all(solutions)
-    todo = [(entry, workload) for workload in workloads for entry in built]
-    sitting = forge.sitting(definition, baseline or find_baseline(definition, dataset), dataset)
-    yield from sitting.traces(todo)
+    opened = open_device(device)
+    try:
+        forge = Forge(options or JudgeOptions(), opened)
+        solutions = [solution] if isinstance(solution, Solution) else list(solution)
+        built = forge.build_all(solutions)
+        todo = [(entry, workload) for workload in workloads for entry in built]
+        beside = baseline or find_baseline(definition, dataset, opened)
+        yield from forge.sitting(definition, beside, dataset).traces(todo)
+    finally:
+        opened.close()
 
 
-def check_device(device: str) -> None:
-    if device not in ("auto", "cpu"):
-        raise InternalError(
-            f"device {device!r} cannot be judged by this version, which judges on the CPU; use --device cpu"
-        )
-
-
-def find_baseline(definition: Definition, dataset: Dataset | None) -> Solution | None:
-    """The one solution by author "baseline", or None. Several are the dataset's fault."""
+def find_baseline(definition: Definition, dataset: Dataset | None, device: Device) -> Solution | None:
+    """The one solution by author "baseline" for this kind of device, or None. Several are the dataset's fault."""
     if dataset is None:
         return None
-    found = [solution for solution in dataset.solutions(definition) if solution.author == BASELINE_AUTHOR]
+    by_baseline = (solution for solution in dataset.solutions(definition) if solution.author == BASELINE_AUTHOR)
+    found = [solution for solution in by_baseline if is_for(solution, device.kind)]
     if len(found) > 1:
         names = ", ".join(solution.name for solution in found)
         raise DatasetError(
-            f"{definition.name} has {len(found)} baselines ({names}); keep one and give the others another author"
+            f"{definition.name} has {len(found)} baselines for {device.kind} ({names}); "
+            "keep one and give the others another author"
         )
     return found[0] if found else None
+
+
+def is_for(solution: Solution, kind: str) -> bool:
+    """Whether its target hardware, a model's name or a kind of device, is of this kind."""
+    targets = {target.lower() for target in solution.spec.target_hardware}
+    return bool(targets & {"cpu", "local", "any"}) if kind == "cpu" else bool(targets - {"cpu"})
 
 
 class Forge:
     """Builds everything a run needs, before any clock runs. Raises SandboxUnavailable where foreign code is refused."""
 
-    def __init__(self, options: JudgeOptions) -> None:
+    def __init__(self, options: JudgeOptions, device: Device | None = None) -> None:
+        self.device = device or Cpu()
         self._sandbox = open_sandbox(options.sandbox)
+        self._worker_sandbox = open_sandbox(options.sandbox, self.device.nodes)
         self._options = options
         self._cache = options.cache or default_cache()
 
@@ -93,9 +104,12 @@ class Forge:
             sandbox=self._sandbox,
             timeout_s=self._options.build_timeout_s,
             limits=self._options.limits,
+            target=self.device.target,
         )
 
-    def sitting(self, definition: Definition, baseline: Solution | None, dataset: Dataset | None) -> Sitting:
+    def sitting(
+        self, definition: Definition, baseline: Solution | None, dataset: Dataset | None
+    ) -> Sitting | BurstSitting:
         """Raises DatasetError if the reference or the baseline does not build."""
         reference = reference_solution(definition)
         built = [self.build(reference), self.build(baseline or reference)]
@@ -104,7 +118,12 @@ class Forge:
                 raise DatasetError(f"{entry.solution.name} of {definition.name} does not build: {entry.result}")
         artifact = built[0].result
         assert isinstance(artifact, Artifact)
-        return Sitting(definition, artifact, built[1], self._sandbox, self._options, dataset)
+        sandbox, options = self._worker_sandbox, self._options
+        if self.device.kind == "cpu":
+            return Sitting(definition, artifact, built[1], sandbox, options, dataset)
+        from kernelmill.evaluator.burst.sitting import BurstSitting
+
+        return BurstSitting(definition, artifact, built[1], sandbox, options, dataset, self.device)
 
 
-__all__ = ["Forge", "UnsupportedHere", "check_device", "evaluate", "find_baseline"]
+__all__ = ["Forge", "UnsupportedHere", "evaluate", "find_baseline", "is_for"]

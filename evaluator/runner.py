@@ -75,7 +75,7 @@ class Runner:
             yield from self._guarded(solution.name, lambda s=solution: self._enlist(s, job, todo))  # type: ignore[misc]
         if todo:
             todo.sort(key=lambda pair: job.workloads.index(pair[1]))
-            baseline = find_baseline(job.definition, self._dataset)
+            baseline = find_baseline(job.definition, self._dataset, self._forge.device)
             sitting = self._forge.sitting(job.definition, baseline, self._dataset)
             for trace in sitting.traces(todo):
                 if self._save:

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 from kernelmill.evaluator.builders import Artifact, BuildError
 from kernelmill.evaluator.case import Case, make_case
 from kernelmill.evaluator.compare import comparator_for
+from kernelmill.evaluator.devices.cpu import Cpu
 from kernelmill.evaluator.judge import Match, Outcome
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.evaluator.reference import Reference
 from kernelmill.evaluator.sandbox import Sandbox
 from kernelmill.evaluator.seat import Rejected, Seat
 from kernelmill.evaluator.table import Table
-from kernelmill.evaluator.trace_maker import Measured, Sitter, below_floor, make_trace
+from kernelmill.evaluator.trace_maker import Measured, Sitter, make_trace, with_floor
 from kernelmill.trace_schema import Definition, Solution, Trace, Verdict, Workload
 from kernelmill.trace_schema.errors import DatasetError
 
@@ -86,13 +87,13 @@ class Sitting:
         self._static: dict[tuple[str, tuple[int, ...]], torch.Tensor] = {}
         self.notices: list[str] = []
         """What was not judged, and why; no trace is made for it."""
-        self._sitter = Sitter(definition, baseline.solution, secrets.token_hex(8), sandbox.kind)
+        self._sitter = Sitter(definition, baseline.solution, secrets.token_hex(8), sandbox.kind, Cpu())
 
     def traces(self, todo: Sequence[tuple[Built, Workload]]) -> Iterator[Trace]:
         """Judge these pairs; each trace is given as soon as it is known. Raises DatasetError, InternalError."""
         for built, workload in todo:
             if isinstance(built.result, BuildError):
-                yield self._trace(built, workload, _not_built(built.result), None)
+                yield self._trace(built, workload, not_built(built.result), None)
         entries = list(
             {built.solution.hash(): built for built, _ in todo if isinstance(built.result, Artifact)}.values()
         )
@@ -139,7 +140,7 @@ class Sitting:
                 if self._interpreter_may_lie(built, case, outcome):
                     self.notices.append(f"{built.solution.name} on {workload.uuid}: {INTERPRETER_NOTICE}")
                     continue
-                yield self._trace(built, workload, _with_floor(outcome, measured), measured)
+                yield self._trace(built, workload, with_floor(outcome, measured, self._sitter.device), measured)
         finally:
             table.close()
 
@@ -171,13 +172,5 @@ def _timed(built: Built) -> bool:
     return isinstance(built.result, Artifact) and built.result.timed
 
 
-def _not_built(error: BuildError) -> Outcome:
+def not_built(error: BuildError) -> Outcome:
     return Outcome(verdict=BUILD_VERDICTS[error.kind], reason=str(error), log=error.log)
-
-
-def _with_floor(outcome: Outcome, measured: Measured) -> Outcome:
-    """Times that no processor can reach are not the work's times, however right the outputs are."""
-    impossible = below_floor(outcome, measured.work) if outcome.verdict is Verdict.PASSED else None
-    if impossible:
-        outcome.reject(Verdict.SUSPECT, f"below_floor: {impossible}", outcome.log)
-    return outcome

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kernelmill.evaluator import machine
-from kernelmill.evaluator.cost import Work, roofline_s
-from kernelmill.evaluator.environment import environment
+from kernelmill.evaluator.cost import Work
+from kernelmill.evaluator.devices import Device
 from kernelmill.evaluator.judge import Outcome
 from kernelmill.evaluator.options import JUDGE_VERSION
 from kernelmill.evaluator.statistics import paired_ratio
@@ -28,6 +27,8 @@ from kernelmill.trace_schema import (
 )
 
 CLOCK = "judge (thaw to done)"
+GRAPH_CLOCK = "judge (graph replay: slope of two lengths, caches flushed, weights rotated)"
+EAGER_CLOCK = "judge (eager burst: slope of two lengths, caches flushed, weights rotated)"
 NO_CLOCK = "none (triton interpreter)"
 
 
@@ -39,6 +40,7 @@ class Sitter:
     baseline: Solution
     session: str
     sandbox: str
+    device: Device
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Measured:
     reference_s: float
     null_s: float
     work: Work
+    clock: str = CLOCK
 
 
 def make_trace(
@@ -57,7 +60,7 @@ def make_trace(
     times = statistics(sitter, outcome) if status is Status.PASSED and outcome.pairs else None
     evaluation = Evaluation(
         status=status,
-        environment=environment(sitter.sandbox, measured.null_s if measured else 0.0),
+        environment=sitter.device.environment(sitter.sandbox, measured.null_s if measured else 0.0),
         timestamp=datetime.now(UTC).isoformat(timespec="milliseconds"),
         log=outcome.log,
         correctness=_correctness(outcome) if status in (Status.PASSED, Status.INCORRECT_NUMERICAL) else None,
@@ -73,7 +76,7 @@ def make_trace(
         verdict=outcome.verdict,
         reason=outcome.reason,
         statistics=times,
-        evidence=_evidence(outcome, measured, timed=times is not None),
+        evidence=_evidence(sitter.device, outcome, measured, timed=times is not None),
     )
     return Trace(definition=sitter.definition.name, workload=workload, solution=solution.name, evaluation=evaluation)
 
@@ -95,13 +98,21 @@ def statistics(sitter: Sitter, outcome: Outcome) -> Statistics:
     )
 
 
-def below_floor(outcome: Outcome, work: Work) -> str | None:
+def below_floor(outcome: Outcome, work: Work, device: Device) -> str | None:
     """Why the times can't be the work's, or None."""
     times = sorted(mine for session in outcome.pairs for mine, _ in session)
-    floor = machine.floor_s(work.bytes, work.flops)
+    floor = device.floor_s(work)
     if not times or _quantile(times, 0.5) >= floor:
         return None
     return f"a median of {_ms(_quantile(times, 0.5))} ms is below the physical floor of {_ms(floor)} ms"
+
+
+def with_floor(outcome: Outcome, measured: Measured, device: Device) -> Outcome:
+    """Times that no processor can reach are not the work's times, however right the outputs are."""
+    impossible = below_floor(outcome, measured.work, device) if outcome.verdict is Verdict.PASSED else None
+    if impossible:
+        outcome.reject(Verdict.SUSPECT, f"below_floor: {impossible}", outcome.log)
+    return outcome
 
 
 def _correctness(outcome: Outcome) -> Correctness:
@@ -124,16 +135,16 @@ def _performance(times: Statistics | None, measured: Measured | None) -> Perform
     )
 
 
-def _evidence(outcome: Outcome, measured: Measured | None, *, timed: bool) -> Evidence | None:
+def _evidence(device: Device, outcome: Outcome, measured: Measured | None, *, timed: bool) -> Evidence | None:
     if measured is None:
         return None
     if not timed:
-        clock = NO_CLOCK if outcome.verdict is Verdict.PASSED else CLOCK
+        clock = NO_CLOCK if outcome.verdict is Verdict.PASSED else measured.clock
         return Evidence(clock=clock, verified_calls=outcome.verified_calls)
     return Evidence(
-        clock=CLOCK,
-        roofline_ms=_ms(roofline_s(measured.work)),
-        floor_ms=_ms(machine.floor_s(measured.work.bytes, measured.work.flops)),
+        clock=measured.clock,
+        roofline_ms=_ms(device.roofline_s(measured.work)),
+        floor_ms=_ms(device.floor_s(measured.work)),
         verified_calls=outcome.verified_calls,
     )
 

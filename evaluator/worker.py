@@ -14,13 +14,20 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 from kernelmill.evaluator import protocol
-from kernelmill.evaluator.protocol import Bind, Failure, Load, TensorSlot
+from kernelmill.evaluator.burst.player import Player
+from kernelmill.evaluator.lent import Buffers
+from kernelmill.evaluator.protocol import Bind, Burst, Failure, Load, Strided, TensorSlot
 
 CHANNEL = "KERNELMILL_CHANNEL"
 """Environment variable that holds the number of the channel's descriptor."""
+DEVICE = "KERNELMILL_DEVICE"
+"""Environment variable that holds the device as torch names it; the CPU if unset."""
+AS_DEFAULT = "KERNELMILL_DEFAULT_DEVICE"
+"""Environment variable; set where tensors made without a device belong on it, as references may make them."""
 MAX_FDS = 64
 
 
@@ -60,33 +67,23 @@ def load(request: Load) -> Target:
     return Target(function, request.destination_passing, request.precision)
 
 
-def tensor(slot: TensorSlot, buffers: Sequence[memoryview]) -> Any:
-    """A torch tensor over lent memory; nothing is copied."""
-    import torch
-
-    from kernelmill.evaluator.dtypes import item_bytes, torch_dtype
-
-    size = item_bytes(slot.dtype)
-    for length in slot.shape:
-        size *= length
-    if size == 0:
-        return torch.empty(slot.shape, dtype=torch_dtype(slot.dtype))
-    part = buffers[slot.buffer][slot.offset : slot.offset + size]
-    return torch.frombuffer(part, dtype=torch.uint8).view(torch_dtype(slot.dtype)).view(slot.shape)
-
-
-def bind(request: Bind, fds: Sequence[int]) -> list[Call]:
-    buffers = []
-    for fd, size, writable in zip(fds, request.sizes, request.writable, strict=True):
-        protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
-        buffers.append(memoryview(mmap.mmap(fd, size, mmap.MAP_SHARED | mmap.MAP_POPULATE, protection)))
-        os.close(fd)
+def bind(request: Bind, buffers: Buffers) -> list[Call]:
     return [
         Call(
-            tuple(tensor(arg, buffers) if isinstance(arg, TensorSlot) else arg for arg in inputs),
-            tuple(tensor(slot, buffers) for slot in outputs),
+            tuple(buffers.tensor(arg) if isinstance(arg, TensorSlot) else arg for arg in inputs),
+            tuple(buffers.tensor(slot) for slot in outputs),
         )
         for inputs, outputs in zip(request.inputs, request.outputs, strict=True)
+    ]
+
+
+def bind_burst(request: Burst, buffers: Buffers) -> list[Call]:
+    slots = max(request.lengths)
+    columns = [list(buffers.strided(a, slots)) if isinstance(a, Strided) else [a] * slots for a in request.inputs]
+    outputs = [list(buffers.strided(output, slots)) for output in request.outputs]
+    return [
+        Call(tuple(column[slot] for column in columns), tuple(column[slot] for column in outputs))
+        for slot in range(slots)
     ]
 
 
@@ -127,10 +124,13 @@ def run(target: Target, call: Call) -> None:
 class Worker:
     """The loop: receive, do, answer."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, device: str) -> None:
         self.channel = channel
+        self.device = device
         self.targets: dict[int, Target] = {}
+        self.buffers: dict[int, Buffers] = {}
         self.calls: dict[int, list[Call]] = {}
+        self.players: dict[int, Player] = {}
 
     def serve(self) -> None:
         while True:
@@ -139,6 +139,8 @@ class Worker:
                 return
             if packet[:1] == b"G":
                 self.call(packet)
+            elif packet[:1] == b"P":
+                self.play(packet)
             else:
                 self.channel.send(self.request(packet, fds))
 
@@ -146,24 +148,59 @@ class Worker:
         _, request_id, target, slot = protocol.GO.unpack(packet)
         try:
             run(self.targets[target], self.calls[target][slot])
+            self.synchronize()
         except Exception as error:  # the boundary to foreign code
             self.channel.send(protocol.DONE.pack(b"D", request_id, protocol.FAILED))
             self.channel.send(protocol.encode(failure(error, "call")))
         else:
             self.channel.send(protocol.DONE.pack(b"D", request_id, protocol.OK))
 
+    def play(self, packet: bytes) -> None:
+        _, request_id, target, length = protocol.PLAY.unpack(packet)
+        raised = self.players[target].play(request_id, length)
+        if raised is not None:
+            self.channel.send(protocol.encode(failure(raised, "call")))
+
+    def synchronize(self) -> None:
+        if self.device != "cpu":
+            import torch
+
+            torch.cuda.synchronize()
+
     def request(self, packet: bytes, fds: Sequence[int]) -> bytes:
         try:
             if packet.startswith(b'["Load"'):
                 load_request = protocol.decode_load(packet)
                 self.targets[load_request.target] = load(load_request)
-            else:
+            elif packet.startswith(b'["Bind"'):
                 bind_request = protocol.decode_bind(packet)
-                self.calls[bind_request.target] = []  # let go of the old buffers first
-                self.calls[bind_request.target] = bind(bind_request, fds)
+                buffers = self.renew(bind_request, fds)
+                self.calls[bind_request.target] = bind(bind_request, buffers)
+            else:
+                return self.prepare_bursts(protocol.decode_burst(packet), fds)
         except Exception as error:  # the boundary to foreign code
             return protocol.encode(failure(error, "load"))
         return protocol.READY
+
+    def renew(self, request: Bind | Burst, fds: Sequence[int]) -> Buffers:
+        """Let go of what the target was bound to before, then open what it is lent now."""
+        self.calls.pop(request.target, None)
+        self.players.pop(request.target, None)
+        if old := self.buffers.pop(request.target, None):
+            self.synchronize()
+            old.close()
+        self.buffers[request.target] = Buffers(request, fds, self.device)
+        return self.buffers[request.target]
+
+    def prepare_bursts(self, request: Burst, fds: Sequence[int]) -> bytes:
+        page = mmap.mmap(fds[0], protocol.PAGE_BYTES)
+        os.close(fds[0])
+        calls = bind_burst(request, self.renew(request, fds[1:]))
+        target = self.targets[request.target]
+        once = [partial(run, target, call) for call in calls]
+        player = Player(once, request.lengths, page, self.device)
+        self.players[request.target] = player
+        return protocol.READY if player.captured else protocol.EAGER
 
 
 def failure(error: Exception, stage: str) -> Failure:
@@ -171,20 +208,31 @@ def failure(error: Exception, stage: str) -> Failure:
     return Failure(getattr(error, "stage", stage), text[-8000:])
 
 
-def warm_up() -> None:
+def warm_up(device: str) -> None:
     """What nearly every artefact needs, imported before the judge waits for anything."""
     import torch
 
-    torch.zeros(1)
+    torch.zeros(1, device=device)
+    if device != "cpu":
+        torch.cuda.synchronize()
+
+
+def default_to(device: str) -> None:
+    import torch
+
+    torch.set_default_device(device)
 
 
 def main() -> None:
     warnings.filterwarnings("ignore", "The given buffer is not writable")
     sys.setrecursionlimit(1000)
     channel = socket.socket(fileno=int(os.environ.pop(CHANNEL)))
-    warm_up()
+    device = os.environ.get(DEVICE, "cpu")
+    warm_up(device)
+    if AS_DEFAULT in os.environ:
+        default_to(device)
     channel.send(protocol.READY)
-    Worker(channel).serve()
+    Worker(channel, device).serve()
 
 
 if __name__ == "__main__":

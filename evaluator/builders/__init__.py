@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kernelmill.evaluator.builders.pipeline import BUILDERS as BUILDERS
     from kernelmill.evaluator.builders.pipeline import build as build
     from kernelmill.evaluator.builders.pipeline import builder_for as builder_for
+    from kernelmill.evaluator.builders.pipeline import builders_for as builders_for
     from kernelmill.evaluator.builders.self_test import check_builder as check_builder
 
 _HOME = {
@@ -27,6 +28,7 @@ _HOME = {
     "UnsupportedHere": "base",
     "build": "pipeline",
     "builder_for": "pipeline",
+    "builders_for": "pipeline",
     "check_builder": "self_test",
 }
 __all__ = list(_HOME)

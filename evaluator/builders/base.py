@@ -59,9 +59,12 @@ class Builder(Protocol):
     """One way to make an artifact. Stateless."""
 
     kind: Kind
+    name: str
+    """What it builds, for a person: one of a device's builders has it."""
     optional: bool
     """Whether what it needs may be missing from a healthy host: an extra, not a dependency."""
     timed: bool
+    """False where only a verdict means something."""
     example: Solution
     """Source of the self-test: doubles the float32 vector `x` into `out`, destination passing."""
 

@@ -94,6 +94,8 @@ def _build(source: Path, output: Path, plan: LibraryPlan, scratch: Path) -> Outc
 
 def _compile(plan: LibraryPlan, name: str, target: Path, source: Path) -> Ran:
     """`./` keeps a file name from being read as an option."""
+    if name.endswith(".cu"):
+        return _run([plan.cuda_compiler, *plan.cuda_flags, "-c", f"./{name}", "-o", str(target)], source)
     language = ["-x", "c"] if name.endswith(".c") else list(plan.cxx_flags)
     return _run([plan.compiler, *plan.flags, *language, "-c", f"./{name}", "-o", str(target)], source)
 

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from dataclasses import asdict
+from functools import cache as remembered
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +17,7 @@ from kernelmill.evaluator.builders.cache import Cache, Entry, copy_regular
 from kernelmill.evaluator.builders.plan import LibraryPlan, Plan
 from kernelmill.evaluator.builders.python import PythonBuilder
 from kernelmill.evaluator.builders.sources import write_sources
+from kernelmill.evaluator.builders.tilelang import TileLangBuilder
 from kernelmill.evaluator.builders.torch_ext import TorchBuilder
 from kernelmill.evaluator.builders.triton import TritonBuilder
 from kernelmill.evaluator.builders.tvm_ffi import TvmFfiBuilder
@@ -25,16 +27,14 @@ from kernelmill.trace_schema.errors import InternalError
 from kernelmill.trace_schema.solution import Language, Solution
 
 BUILDERS: tuple[Builder, ...] = (PythonBuilder(), TritonBuilder(), TvmFfiBuilder(), TorchBuilder())
+"""For the CPU."""
 CHILD = "kernelmill.evaluator.builders.child"
 FORMAT = 1
 """Part of every key: raise it when the child, the layout or the meaning of a plan changes."""
 LOG_CHARS = 64 << 10
 LOCK_MARGIN_S = 30.0
 DIAGNOSIS = re.compile(r"^.*(?:error: |Error: |undefined reference to ).*$", re.MULTILINE)
-NOT_HERE = {
-    Language.CUDA: "an NVIDIA GPU and nvcc, and this version judges on the CPU only",
-    Language.TILELANG: "an NVIDIA GPU and tilelang, and this version judges on the CPU only",
-}
+NEEDS_GPU = (Language.CUDA, Language.TILELANG)
 
 
 class Outcome(BaseModel):
@@ -46,24 +46,39 @@ class Outcome(BaseModel):
     log: str = Field(max_length=LOG_CHARS)
 
 
-def builder_for(solution: Solution) -> Builder:
+@remembered
+def builders_for(target: str) -> tuple[Builder, ...]:
+    """`target`: cpu, or the architecture of a GPU, such as sm_90."""
+    if target == "cpu":
+        return BUILDERS
+    gpu = (TritonBuilder(interpreted=False), TileLangBuilder(), TvmFfiBuilder(target), TorchBuilder(target))
+    return (PythonBuilder(), *gpu, TvmFfiBuilder(), TorchBuilder())
+
+
+def builder_for(solution: Solution, target: str = "cpu") -> Builder:
     """Raises UnsupportedHere where this host has none for the solution's language."""
     language = solution.spec.language
-    for builder in BUILDERS:
+    for builder in builders_for(target):
         if builder.accepts(solution):
             problem = builder.available() if builder.optional else None
             if problem is None:
                 return builder
             raise UnsupportedHere(f"solution {solution.name!r} is written in {language}: {problem}")
-    raise UnsupportedHere(f"solution {solution.name!r} is written in {language}, which needs {NOT_HERE[language]}")
+    assert language in NEEDS_GPU
+    raise UnsupportedHere(
+        f"solution {solution.name!r} is written in {language}, which needs an NVIDIA GPU; "
+        "on a host that has one: kernelmill run --device cuda"
+    )
 
 
-def build(solution: Solution, *, cache: Path, sandbox: Sandbox, timeout_s: float, limits: Limits) -> Artifact:
+def build(
+    solution: Solution, *, cache: Path, sandbox: Sandbox, timeout_s: float, limits: Limits, target: str = "cpu"
+) -> Artifact:
     """The solution's artifact, from `cache` if it was built before.
 
     Raises BuildError (the author's fault), UnsupportedHere (nobody's) or InternalError (ours: no compiler, no sandbox).
     """
-    builder = builder_for(solution)
+    builder = builder_for(solution, target)
     if problem := builder.available():
         raise InternalError(f"solution {solution.name!r} ({solution.spec.language}) cannot be built here: {problem}")
     key = cache_key(builder, solution)

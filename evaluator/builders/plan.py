@@ -30,6 +30,9 @@ class LibraryPlan:
     """Dynamic symbol that the result must define."""
     hint: str
     """What the author must write so that it does."""
+    cuda_compiler: str = ""
+    """For .cu sources, with `cuda_flags` in place of all others."""
+    cuda_flags: tuple[str, ...] = ()
     python_symbols: bool = False
     """Whether the C API of Python may stay unresolved: the interpreter provides it when the library is imported."""
     max_bytes: int = 64 << 20

@@ -21,6 +21,7 @@ class PythonBuilder:
     """The artifact is the package tree itself."""
 
     kind: Kind = "python"
+    name = "python"
     optional = False
     timed = True
     example = example_solution(Language.PYTHON, "main.py", SOURCE)

@@ -20,13 +20,21 @@ def check_builder(
     *,
     run: Callable[[Artifact], str | None] | None = None,
     timeout_s: float = TIMEOUT_S,
+    target: str = "cpu",
 ) -> str | None:
     """None if the example builds in a cache of its own and `run`, which calls it in a worker, finds no fault either."""
     if problem := builder.available():
         return problem
     with tempfile.TemporaryDirectory(prefix="kernelmill-self-test-") as cache:
         try:
-            artifact = build(builder.example, cache=Path(cache), sandbox=sandbox, timeout_s=timeout_s, limits=Limits())
+            artifact = build(
+                builder.example,
+                cache=Path(cache),
+                sandbox=sandbox,
+                timeout_s=timeout_s,
+                limits=Limits(),
+                target=target,
+            )
             return run(artifact) if run else None
         except KernelMillError as error:
             return str(error)

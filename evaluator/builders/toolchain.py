@@ -62,9 +62,9 @@ def host_identity() -> dict[str, str]:
 def compiler_identity(flags: Sequence[str]) -> dict[str, str]:
     """The native side. `-march=native` stands for this processor's features, so what it expands to is part of it."""
     path = compiler()
-    features = _ask(path, "-march=native", "-Q", "--help=target")
+    features = ask(path, "-march=native", "-Q", "--help=target")
     return {
-        "compiler": f"{path}: {_ask(path, '--version').splitlines()[0]}",
+        "compiler": f"{path}: {ask(path, '--version').splitlines()[0]}",
         "target": hashlib.sha256(features.encode()).hexdigest(),
         "libc": " ".join(platform.libc_ver()),
         "flags": "\0".join(flags),
@@ -86,12 +86,16 @@ def native_sources(solution: Solution) -> tuple[str, ...]:
     found = tuple(path for path in solution.files if path.endswith(SUFFIXES))
     if not found:
         raise BuildError(f"no source ends in {', '.join(SUFFIXES)}: nothing to compile", kind="compile")
-    if not SYMBOL.fullmatch(solution.spec.entry_symbol):
-        raise BuildError(f"entry symbol {solution.spec.entry_symbol!r} is not a C++ name", kind="compile")
+    check_symbol(solution)
     return found
 
 
-def _ask(*argv: str) -> str:
+def check_symbol(solution: Solution) -> None:
+    if not SYMBOL.fullmatch(solution.spec.entry_symbol):
+        raise BuildError(f"entry symbol {solution.spec.entry_symbol!r} is not a C++ name", kind="compile")
+
+
+def ask(*argv: str) -> str:
     try:
         done = subprocess.run(
             argv,

@@ -1,4 +1,5 @@
-"""Triton solutions. On the CPU they run under Triton's interpreter: good for a verdict, meaningless as a time.
+"""Triton solutions. On a GPU the worker compiles them at their first call. On the CPU they run under Triton's
+interpreter: good for a verdict, meaningless as a time.
 
 The interpreter has no arithmetic in bfloat16: it computes on the bit patterns. Kernels that widen to float32 first,
 as most do, are right.
@@ -34,9 +35,12 @@ class TritonBuilder:
     """The artifact is the package tree itself; the kernels are compiled, or interpreted, in the worker."""
 
     kind: Kind = "triton"
+    name = "triton"
     optional = True
-    timed = False
     example = example_solution(Language.TRITON, "main.py", SOURCE)
+
+    def __init__(self, *, interpreted: bool = True) -> None:
+        self.timed = not interpreted
 
     def accepts(self, solution: Solution) -> bool:
         return solution.spec.language is Language.TRITON
@@ -51,4 +55,4 @@ class TritonBuilder:
         return syntax_plan(solution)
 
     def worker_env(self) -> dict[str, str]:
-        return {"TRITON_INTERPRET": "1"}
+        return {} if self.timed else {"TRITON_INTERPRET": "1"}

@@ -21,6 +21,7 @@ RUNTIME = "/opt/kernelmill"
 NOBODY = "65534"
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
+HOST_PROC = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi", "/proc/scsi")
 ENTER = 'while [ "$1" != -- ]; do echo 0 > "$1"; shift; done; shift; exec "$@"'
 """A shell steps into the control groups before it becomes bwrap, so that no process ever lives outside them."""
 
@@ -37,6 +38,10 @@ class Bubblewrap:
     """Sandbox kind "bwrap"."""
 
     kind = "bwrap"
+
+    def __init__(self, nodes: Sequence[str] = ()) -> None:
+        """`nodes`: device files that the command may use."""
+        self._nodes = tuple(nodes)
 
     def inside(self, mount: Mount) -> str:
         return mount.target
@@ -55,7 +60,7 @@ class Bubblewrap:
         stdin: bytes = b"",
     ) -> Process:
         """Start `argv` inside. `fds` keep their numbers. The tree is running when this returns."""
-        arguments = "\0".join(_arguments(mounts, limits)).encode() + b"\0"
+        arguments = "\0".join(_arguments(mounts, limits, self._nodes)).encode() + b"\0"
         with (
             memfd("seccomp", seccomp.program()) as filter_file,
             memfd("stdin", stdin) as stdin_file,
@@ -105,7 +110,7 @@ def memfd(name: str, content: bytes) -> io.FileIO:
     return file
 
 
-def _arguments(mounts: Sequence[Mount], limits: Limits) -> list[str]:
+def _arguments(mounts: Sequence[Mount], limits: Limits, nodes: Sequence[str]) -> list[str]:
     arguments = ["--unshare-all", "--unshare-user", "--disable-userns", "--uid", NOBODY, "--gid", NOBODY]
     arguments += ["--cap-drop", "ALL", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
     for path in (*SYSTEM, *ETC):
@@ -117,9 +122,19 @@ def _arguments(mounts: Sequence[Mount], limits: Limits) -> list[str]:
         arguments += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
     for hidden in _installed_copies():
         arguments += ["--tmpfs", str(hidden)]
-    # Started by root, the command is still root to the kernel's owner checks: a writable /proc/sys/kernel/core_pattern
-    # would hand it the host (tried: it did). So the whole of /proc is read-only.
-    return [*arguments, "--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
+    for node in nodes:
+        arguments += ["--dev-bind-try", node, node]
+    return [*arguments, *_guard_proc(nodes), "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
+
+
+def _guard_proc(nodes: Sequence[str]) -> list[str]:
+    """Started by root, the command is still root to the kernel's owner checks: a writable core_pattern below /proc/sys
+    would hand it the host (tried: it did). So the whole of /proc is read-only; but CUDA writes to its own process's
+    part of it (cuInit fails otherwise), so beside a GPU only what belongs to the host is.
+    """
+    if not nodes:
+        return ["--remount-ro", "/proc"]
+    return [part for path in HOST_PROC for part in ("--ro-bind-try", path, path)]
 
 
 def _system(path: Path) -> list[str]:

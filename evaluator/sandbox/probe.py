@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -23,8 +24,11 @@ class SandboxUnavailable(InternalError):
     """This host cannot isolate foreign code, so none is run."""
 
 
-def open_sandbox(kind: Literal["bwrap", "none"] = "bwrap") -> Sandbox:
-    """The sandbox of that kind, ready for use. Raises SandboxUnavailable with the cause and the way out."""
+def open_sandbox(kind: Literal["bwrap", "none"] = "bwrap", nodes: Sequence[str] = ()) -> Sandbox:
+    """The sandbox of that kind, ready for use, showing these device files.
+
+    Raises SandboxUnavailable with the cause and the way out.
+    """
     sweep()
     if kind == "none":
         return Unsandboxed()
@@ -34,7 +38,7 @@ def open_sandbox(kind: Literal["bwrap", "none"] = "bwrap") -> Sandbox:
             f"the sandbox does not work on this host: {problem}. No foreign code is run without it; "
             "for code that you trust, ask for it by --sandbox none (the trace says so)"
         )
-    return Bubblewrap()
+    return Bubblewrap(nodes)
 
 
 @cache

@@ -210,11 +210,11 @@ def test_key_changes_with_compiler_flags_processor_and_versions(monkeypatch: pyt
     builder = next(builder for builder in BUILDERS if builder.kind == "tvm-ffi")
     keys = {cache_key(builder, builder.example)}
     answers = {"--version": "g++ 99", "--help=target": "-mavx1024"}
-    real = toolchain._ask
+    real = toolchain.ask
     for flag, answer in answers.items():
-        monkeypatch.setattr(toolchain, "_ask", lambda *argv, f=flag, a=answer: a if f in argv else real(*argv))
+        monkeypatch.setattr(toolchain, "ask", lambda *argv, f=flag, a=answer: a if f in argv else real(*argv))
         keys.add(cache_key(builder, builder.example))
-    monkeypatch.setattr(toolchain, "_ask", real)
+    monkeypatch.setattr(toolchain, "ask", real)
     monkeypatch.setattr(toolchain, "FLAGS", (*toolchain.FLAGS, "-g"))
     keys.add(cache_key(builder, builder.example))
     for package in ("torch", "apache-tvm-ffi"):

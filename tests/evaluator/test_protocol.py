@@ -14,7 +14,12 @@ from kernelmill.evaluator.protocol import Bind, Failure, Load, ProtocolError, Te
 
 LOAD = Load(1, "python", "/artifact", "main.py", "run", True, "declared")
 BIND = Bind(
-    0, (4096,), (True,), ((TensorSlot(0, 64, (2, 3), "float32"), 0.5, True, None),), ((TensorSlot(0, 0, (), "int64"),),)
+    0,
+    (4096,),
+    (True,),
+    ("",),
+    ((TensorSlot(0, 64, (2, 3), "float32"), 0.5, True, None),),
+    ((TensorSlot(0, 0, (), "int64"),),),
 )
 
 

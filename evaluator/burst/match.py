@@ -1,0 +1,247 @@
+"""All contestants of one workload: sessions of rounds, in each of which everybody plays the same inputs.
+
+A round is two bursts, a long and a short one, for every contestant and the baseline, in an order drawn anew. The time
+of a call is the slope between the two, so that starting, waiting and switching cancel. A secret few of the calls are
+verified against the reference; all others are compared with the baseline's, and where they disagree the reference
+decides.
+"""
+
+from __future__ import annotations
+
+import gc
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from kernelmill.evaluator.burst.board import Board, VerifiedSet
+from kernelmill.evaluator.burst.seat import BurstSeat, Played
+from kernelmill.evaluator.compare.base import Expectation
+from kernelmill.evaluator.judge import AUDIT_ONE_IN, Outcome
+from kernelmill.evaluator.options import JudgeOptions
+from kernelmill.evaluator.seat import Rejected
+from kernelmill.trace_schema import Verdict
+from kernelmill.trace_schema.errors import DatasetError
+
+if TYPE_CHECKING:
+    import torch
+
+T = TypeVar("T")
+LEAST_S = 1e-10
+"""A slope that noise made nothing of, or less: its logarithm must still exist."""
+MAX_SOLVED = 4
+"""Of a burst's calls that disagree with the baseline so many are put to the reference."""
+LATE_MAX = 0.5
+"""Of a contestant's bursts so many may find the device busy before their turn."""
+
+
+@dataclass
+class Contestant:
+    """One solution at the board: a seat for each session, and what became of it so far."""
+
+    seats: Sequence[BurstSeat]
+    outcome: Outcome = field(default_factory=Outcome)
+    out: bool = False
+    captured: bool = True
+    late: int = 0
+    exposures: int = 0
+
+    def reject(self, error: Rejected) -> None:
+        self.outcome.reject(error.verdict, error.reason, error.log)
+        self.out = True
+
+
+class BurstMatch:
+    """Contestants against the baseline, on one board."""
+
+    def __init__(
+        self, board: Board, baseline: Contestant, contestants: Sequence[Contestant], options: JudgeOptions
+    ) -> None:
+        self._board = board
+        self._baseline = baseline
+        self._others = [one for one in contestants if one is not baseline]
+        self._options = options
+        self._looked_at: set[int] = set()
+
+    def play(self) -> None:
+        """All sessions; who is rejected plays no more. Raises DatasetError if the baseline is at fault."""
+        gc.disable()
+        try:
+            for session in range(self._options.sessions):
+                self._session(session)
+            for one in (self._baseline, *self._playing):
+                self._conclude(one)
+        finally:
+            gc.enable()
+
+    @property
+    def _playing(self) -> list[Contestant]:
+        return [one for one in self._others if not one.out]
+
+    def _session(self, session: int) -> None:
+        self._seat_all(session)
+        options, board = self._options, self._board
+        placed = draw_places(board.pool, options.burst_pairs_min + options.burst_warmups, board.lengths)
+        pairs: dict[int, list[tuple[float, float]]] = {id(one): [] for one in (self._baseline, *self._playing)}
+        start, rounds = time.monotonic(), 0
+        while rounds < self._rounds(start, rounds):
+            seconds = self._round(session, placed.get(rounds, {}))
+            if rounds >= options.burst_warmups:
+                for one in (self._baseline, *self._playing):
+                    pairs[id(one)].append((seconds[id(one)], seconds[id(self._baseline)]))
+            rounds += 1
+        for one in (self._baseline, *self._playing):
+            one.outcome.pairs.append(pairs[id(one)])
+            one.outcome.log = one.seats[session].log
+
+    def _rounds(self, start: float, rounds: int) -> int:
+        """How many rounds this session has: the least, and more while its share of time lasts."""
+        options = self._options
+        least = options.burst_pairs_min + options.burst_warmups
+        if rounds < least:
+            return least
+        share = options.burst_seconds / options.sessions * (1 + len(self._playing))
+        more = rounds < options.burst_pairs + options.burst_warmups and time.monotonic() - start < share
+        return rounds + 1 if more else rounds
+
+    def _seat_all(self, session: int) -> None:
+        """Bind every contestant side by side: captures are the work of their own processes."""
+        board = self._board
+        board.contents.draw(max(board.lengths), {})
+        board.expose(max(board.lengths))
+        everyone = [self._baseline, *self._playing]
+        with ThreadPoolExecutor(len(everyone)) as pool:
+            waits = [pool.submit(one.seats[session].prepare, board) for one in everyone]
+        for one, wait in zip(everyone, waits, strict=True):
+            try:
+                wait.result()
+                one.captured = one.seats[session].captured
+            except Rejected as error:
+                self._reject(one, error)
+        board.scrub()
+
+    def _reject(self, one: Contestant, error: Rejected) -> None:
+        if one is self._baseline:
+            raise self._baseline_fault(f"{error.verdict}: {error.reason}") from error
+        one.reject(error)
+
+    def _baseline_fault(self, detail: str) -> DatasetError:
+        case = self._board.case
+        return DatasetError(f"the baseline of {case.definition.name} fails on workload {case.workload.uuid}: {detail}")
+
+    def _round(self, session: int, placed: Mapping[int, Mapping[int, VerifiedSet]]) -> dict[int, float]:
+        """Seconds a call by contestant. `placed`: of each burst, the slots whose content is known."""
+        took: dict[int, dict[int, float]] = {}
+        for number in shuffled((0, 1)):
+            known = placed.get(number, {})
+            self._board.contents.draw(self._board.lengths[number], {slot: e.content for slot, e in known.items()})
+            for one, played in self._burst(session, number):
+                took.setdefault(id(one), {})[number] = played.seconds
+                self._verify_known(one, played, known)
+        calls = self._board.lengths[1] - self._board.lengths[0]
+        return {key: max(LEAST_S, (by[1] - by[0]) / calls) for key, by in took.items() if len(by) == 2}
+
+    def _burst(self, session: int, number: int) -> Iterator[tuple[Contestant, Played]]:
+        """Everybody plays the same inputs; then what the contestants gave is held against the baseline's."""
+        plays: list[tuple[Contestant, Played]] = []
+        for one in shuffled((self._baseline, *self._playing)):
+            try:
+                plays.append((one, self._turn(one, session, number)))
+            except Rejected as error:
+                self._reject(one, error)
+        by_baseline = next(played for one, played in plays if one is self._baseline)
+        for one, played in plays:
+            if one is not self._baseline:
+                with guarded(one):
+                    self._compare(one, played, by_baseline)
+            else:
+                one.outcome.verified_calls += self._board.lengths[number]
+            if not one.out:
+                yield one, played
+
+    def _turn(self, one: Contestant, session: int, number: int) -> Played:
+        board, late = self._board, self._board.late
+        audit = secrets.randbelow(AUDIT_ONE_IN) == 0
+        try:
+            return one.seats[session].play(number, audit=audit)
+        finally:
+            board.scrub()
+            one.late += board.late - late
+            one.exposures += 1
+
+    def _compare(self, one: Contestant, played: Played, by_baseline: Played) -> None:
+        comparator = self._board.comparator
+        agreed = comparator.agree(played.outputs, by_baseline.outputs)
+        calls = len(next(iter(played.outputs.values())))
+        if agreed:
+            one.outcome.verified_calls += calls
+        if agreed is not False:
+            return
+        solved = 0
+        for slot in shuffled(range(calls)):
+            mine, other = (at(outputs, slot) for outputs in (played.outputs, by_baseline.outputs))
+            if comparator.agree(mine, other) is False and solved < MAX_SOLVED:
+                solved += 1
+                self._verify(one, self._board.solve(self._board.contents.held(slot)).expectation, mine)
+
+    def _verify_known(self, one: Contestant, played: Played, known: Mapping[int, VerifiedSet]) -> None:
+        for slot, entry in known.items():
+            if one is not self._baseline:
+                with guarded(one):
+                    self._verify(one, entry.expectation, at(played.outputs, slot))
+            elif id(entry) not in self._looked_at:
+                self._looked_at.add(id(entry))
+                finding = entry.expectation.judge(at(played.outputs, slot))
+                one.outcome.note(finding)
+                if finding.verdict is not None:
+                    raise self._baseline_fault(finding.reason)
+
+    def _verify(self, one: Contestant, expectation: Expectation, mine: Mapping[str, torch.Tensor]) -> None:
+        finding = expectation.judge(mine)
+        one.outcome.note(finding)
+        if finding.verdict is not None:
+            raise Rejected(finding.verdict, finding.reason, one.outcome.log)
+        one.outcome.samples.append((expectation, {name: value.clone() for name, value in mine.items()}))
+
+    def _conclude(self, one: Contestant) -> None:
+        finding, one.outcome.extra = self._board.comparator.conclude(one.outcome.samples)
+        one.outcome.samples.clear()
+        if finding.verdict is not None and one is not self._baseline:
+            one.reject(Rejected(finding.verdict, finding.reason, one.outcome.log))
+        elif one.late > LATE_MAX * one.exposures:
+            reason = f"disturbs: the device was busy before {one.late} of its {one.exposures} turns"
+            self._reject(one, Rejected(Verdict.SUSPECT, reason, one.outcome.log))
+
+
+@contextmanager
+def guarded(one: Contestant) -> Iterator[None]:
+    """What is wrong with one contestant's outputs ends its part, and nobody else's."""
+    try:
+        yield
+    except Rejected as error:
+        one.reject(error)
+
+
+def at(outputs: Mapping[str, torch.Tensor], slot: int) -> dict[str, torch.Tensor]:
+    """One call's outputs."""
+    return {name: batch[slot] for name, batch in outputs.items()}
+
+
+def shuffled(items: Sequence[T]) -> list[T]:
+    """In an order that nobody can foresee."""
+    return sorted(items, key=lambda _: secrets.randbits(32))
+
+
+def draw_places(
+    pool: Sequence[VerifiedSet], rounds: int, lengths: Sequence[int]
+) -> dict[int, dict[int, dict[int, VerifiedSet]]]:
+    """Round -> burst -> slot -> entry: each of the pool once, at a secret place of the rounds that surely come."""
+    places: dict[int, dict[int, dict[int, VerifiedSet]]] = {}
+    for entry in pool:
+        number = secrets.randbelow(len(lengths))
+        slot = secrets.randbelow(lengths[number])
+        places.setdefault(secrets.randbelow(rounds), {}).setdefault(number, {})[slot] = entry
+    return places

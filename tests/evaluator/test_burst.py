@@ -1,0 +1,119 @@
+"""Judging by bursts end to end, on the CPU in place of a GPU: the same code, with nothing captured in graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from kernelmill.evaluator import JudgeOptions
+from kernelmill.evaluator.burst.sitting import BurstSitting
+from kernelmill.evaluator.cost import Work
+from kernelmill.evaluator.devices.cpu import Cpu
+from kernelmill.evaluator.run import Forge
+from kernelmill.evaluator.sandbox import Limits, open_sandbox, probe
+from kernelmill.evaluator.sitting import Built
+from kernelmill.trace_schema import Definition, Solution, Trace, Verdict, Workload
+from tests.builders import raw_definition, raw_solution, raw_workload
+from tests.evaluator.test_judge import DEFINITION, HONEST, SOURCES, WORKLOADS, body
+
+pytestmark = pytest.mark.skipif(probe() is not None, reason=f"no sandbox on this host: {probe()}")
+
+LATE = """\
+import os, threading, time, torch
+N = torch.nn.functional.rms_norm
+
+def late(calls):
+    time.sleep(0.002)
+    for x, w, out in calls:
+        out.copy_(N(x, w.shape, w, 1e-5))
+
+calls = []
+
+def run(x, w, out):
+    calls.append((x, w, out))
+    if len(calls) == 8:
+        threading.Thread(target=late, args=(list(calls),)).start()
+        calls.clear()
+"""
+
+
+class Pretender(Cpu):
+    """A CPU that is judged as a GPU is, with bursts of few calls and no floor."""
+
+    def roofline_s(self, work: Work) -> float:
+        return 5e-5
+
+    def floor_s(self, work: Work) -> float:
+        return 0.0
+
+
+def a_solution(name: str, source: str, passing: bool) -> Solution:
+    raw = raw_solution(name=name, sources=[{"path": "main.py", "content": source}])
+    raw["spec"] |= {"destination_passing_style": passing, "language": "python", "entry_point": "main.py::run"}
+    return Solution.model_validate(raw)
+
+
+def judge(
+    solutions: Sequence[Solution], workloads: Sequence[Workload] = WORKLOADS, definition: Definition = DEFINITION
+) -> dict[str, list[Trace]]:
+    options = JudgeOptions(sessions=1, timeout_s=4.0, limits=Limits(memory_bytes=2 << 30, processes=64))
+    forge = Forge(options)
+    reference = forge.sitting(definition, a_solution("baseline", HONEST, True), None)
+    sitting = BurstSitting(
+        definition,
+        reference._reference_artifact,
+        Built(a_solution("baseline", HONEST, True), forge._build(a_solution("baseline", HONEST, True))),
+        open_sandbox(),
+        options,
+        None,
+        Pretender(),
+    )
+    found: dict[str, list[Trace]] = {solution.name: [] for solution in solutions}
+    built = forge.build_all(solutions)
+    for trace in sitting.traces([(one, workload) for workload in workloads for one in built]):
+        found[trace.solution or ""].append(trace)
+    return found
+
+
+BY_THEIR_FAULTS = {
+    "writes_inputs": (Verdict.RUNTIME_ERROR, ""),
+    "late": (Verdict.INCORRECT_NUMERICAL, "unwritten"),
+    "silent_thread": (Verdict.PASSED, ""),
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> dict[str, list[Trace]]:
+    solutions = [a_solution(name, source, passing) for name, (source, passing, _, _) in SOURCES.items()]
+    return judge([*solutions, a_solution("late", LATE, True)], WORKLOADS[:1])
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_verdicts_are_those_of_single_calls(verdicts: dict[str, list[Trace]], name: str) -> None:
+    _, _, verdict, reason = SOURCES[name]
+    for trace in verdicts[name]:
+        assert trace.evaluation is not None
+        assert trace.evaluation.effective_verdict is verdict, trace.evaluation.reason
+        assert reason in (trace.evaluation.reason or "")
+
+
+def test_work_after_done_is_found(verdicts: dict[str, list[Trace]]) -> None:
+    (trace,) = verdicts["late"]
+    assert trace.evaluation and not trace.passed
+
+
+def test_an_honest_kernel_is_timed_by_the_slope_of_two_bursts() -> None:
+    found = judge(
+        [
+            a_solution("honest", HONEST, True),
+            a_solution("twice", body("N(hidden_states, weight.shape, weight, 1e-5)", honest=True), True),
+        ]
+    )
+    for fast, slow in zip(found["honest"], found["twice"], strict=True):
+        assert fast.evaluation and slow.evaluation and fast.passed and slow.passed
+        times, others = fast.evaluation.statistics, slow.evaluation.statistics
+        assert times and others and times.ratio_ci95 and times.ratio and others.ratio
+        assert times.ratio_ci95[0] < 1 < times.ratio_ci95[1]
+        assert others.ratio < times.ratio
+        assert fast.evaluation.evidence and "eager burst" in (fast.evaluation.evidence.clock or "")
