@@ -25,7 +25,7 @@ class Buffers:
             self._raw.append(self._opened(handle, size, device) if handle else _mapped(next(left), size, writable))
 
     def _opened(self, handle: str, size: int, device: str) -> torch.Tensor:
-        from kernelmill.evaluator.devices import driver
+        from kernelmill.evaluator import driver
 
         pointer = driver.open_handle(handle)
         self._pointers.append(pointer)
@@ -43,7 +43,7 @@ class Buffers:
     def close(self) -> None:
         """For when no call uses them any more."""
         if self._pointers:
-            from kernelmill.evaluator.devices import driver
+            from kernelmill.evaluator import driver
 
             for pointer in self._pointers:
                 driver.close_handle(pointer)

@@ -223,7 +223,7 @@ class Flush:
         self._memory.add_(1)
 
     def timed(self, work: Callable[[], None]) -> float:
-        """Seconds on the device's own clock; waits until it is done. A CPU has no queue in which others stand too: 0."""
+        """Seconds on the device's own clock; waits until it is done. A CPU has no queue to stand in: 0."""
         import torch
 
         if self._device.kind == "cpu":

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelmill.dataset.paths import default_cache
-from kernelmill.evaluator import machine
+from kernelmill.evaluator import driver, machine
 from kernelmill.evaluator.cost import Work
-from kernelmill.evaluator.devices import driver
 from kernelmill.evaluator.devices.base import Device, Kind
 from kernelmill.evaluator.devices.health import Health
 from kernelmill.trace_schema import Device as DeviceRecord

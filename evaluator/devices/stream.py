@@ -25,7 +25,7 @@ def kernel() -> Any:
     import triton.language as tl
 
     @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
-    def stream(source: Any, target: Any, count: Any, BLOCK: tl.constexpr) -> None:  # type: ignore[name-defined,unused-ignore]
+    def stream(source, target, count, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
         index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
         inside = index < count
         tl.store(target + index, tl.load(source + index, mask=inside), mask=inside)

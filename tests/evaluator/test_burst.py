@@ -14,7 +14,7 @@ from kernelmill.evaluator.run import Forge
 from kernelmill.evaluator.sandbox import Limits, open_sandbox, probe
 from kernelmill.evaluator.sitting import Built
 from kernelmill.trace_schema import Definition, Solution, Trace, Verdict, Workload
-from tests.builders import raw_definition, raw_solution, raw_workload
+from tests.builders import raw_solution
 from tests.evaluator.test_judge import DEFINITION, HONEST, SOURCES, WORKLOADS, body
 
 pytestmark = pytest.mark.skipif(probe() is not None, reason=f"no sandbox on this host: {probe()}")
