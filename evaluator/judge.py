@@ -142,6 +142,8 @@ class Match:
             self._verify(self._table.solve(content), mine)
         elif agreed:
             self.outcome.verified_calls += 1
+        elif expectation := self._table.expect(content):
+            self._owed.append((VerifiedSet(content, expectation), mine, other))
 
     def _settle(self) -> None:
         """Verify what a session owes, after its calls: a pause after some of them would tell which they were."""

@@ -17,19 +17,22 @@ if TYPE_CHECKING:
 class Buffers:
     """Every buffer of one request as bytes."""
 
-    def __init__(self, request: Bind | Burst, fds: Sequence[int], device: str) -> None:
-        self._pointers: list[int] = []
+    def __init__(self, request: Bind | Burst, fds: Sequence[int], device: str, before: Buffers | None = None) -> None:
+        """`before`: the buffers that these replace. What both name stays open, which saves most of the time."""
+        self._opened: dict[str, int] = {}
         self._raw: list[torch.Tensor] = []
         left = iter(fds)
         for size, writable, handle in zip(request.sizes, request.writable, request.handles, strict=True):
-            self._raw.append(self._opened(handle, size, device) if handle else _mapped(next(left), size, writable))
+            self._raw.append(
+                self._open(handle, size, device, before) if handle else _mapped(next(left), size, writable)
+            )
 
-    def _opened(self, handle: str, size: int, device: str) -> torch.Tensor:
+    def _open(self, handle: str, size: int, device: str, before: Buffers | None) -> torch.Tensor:
         from kernelmill.evaluator import driver
 
-        pointer = driver.open_handle(handle)
-        self._pointers.append(pointer)
-        return driver.bytes_at(pointer, size, device)
+        kept = before._opened.pop(handle, None) if before else None
+        self._opened[handle] = driver.open_handle(handle) if kept is None else kept
+        return driver.bytes_at(self._opened[handle], size, device)
 
     def tensor(self, slot: TensorSlot) -> torch.Tensor:
         return view(self._raw[slot.buffer], slot.offset, slot.shape, slot.dtype)
@@ -42,12 +45,12 @@ class Buffers:
 
     def close(self) -> None:
         """For when no call uses them any more."""
-        if self._pointers:
+        if self._opened:
             from kernelmill.evaluator import driver
 
-            for pointer in self._pointers:
+            for pointer in self._opened.values():
                 driver.close_handle(pointer)
-        self._pointers, self._raw = [], []
+        self._opened, self._raw = {}, []
 
 
 def _mapped(fd: int, size: int, writable: bool) -> torch.Tensor:

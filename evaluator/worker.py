@@ -186,10 +186,11 @@ class Worker:
         """Let go of what the target was bound to before, then open what it is lent now."""
         self.calls.pop(request.target, None)
         self.players.pop(request.target, None)
-        if old := self.buffers.pop(request.target, None):
+        old = self.buffers.pop(request.target, None)
+        self.buffers[request.target] = Buffers(request, fds, self.device, old)
+        if old:
             self.synchronize()
             old.close()
-        self.buffers[request.target] = Buffers(request, fds, self.device)
         return self.buffers[request.target]
 
     def prepare_bursts(self, request: Burst, fds: Sequence[int]) -> bytes:

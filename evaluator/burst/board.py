@@ -17,12 +17,12 @@ from kernelmill.evaluator.reference import Reference
 if TYPE_CHECKING:
     import torch
 
-TARGET_S = 1.0e-3
-"""A long burst takes about so long with a kernel at the roofline: fifty times what its start and end vary by."""
+TARGET_S = 2.0e-3
+"""A long burst takes about so long with a kernel at the roofline: a hundred times what its start and end vary by."""
 LEAST_CALL_S = 1.6e-6
-MIN_CALLS, MAX_CALLS = 8, 512
-SHORT_SHARE = 4
-"""The short burst has a quarter of the long one's calls."""
+MIN_CALLS, MAX_CALLS = 8, 640
+SHARES = (16, 4, 1)
+"""Bursts have these parts of all slots' calls. Kernels near the roofline play the last two, slow ones the first two."""
 MEMORY_SHARE = 8
 """All slots of one workload together take at most this part of the device's memory."""
 LATE_SHARE, LATE_S = 3.0, 1e-4
@@ -45,8 +45,8 @@ class Plan(NamedTuple):
     """Of each static and captured input: enough that a rotation walks over more than twice the cache."""
 
     @property
-    def lengths(self) -> tuple[int, int]:
-        return max(1, self.slots // SHORT_SHARE), self.slots
+    def lengths(self) -> tuple[int, ...]:
+        return tuple(max(number + 1, self.slots // share) for number, share in enumerate(SHARES))
 
     def input_layout(self) -> Layout:
         tensors = [tensor for tensor in self.case.tensors if tensor.role != "inout"]
@@ -68,7 +68,7 @@ def plan(case: Case, device: Device) -> Plan:
     call_s = max(LEAST_CALL_S, device.roofline_s(work))
     moving = sum(t.size_bytes for t in (*case.tensors, *case.outputs) if t.role != "static") + (1 << 12)
     wanted = min(MAX_CALLS, max(MIN_CALLS, int(TARGET_S / call_s)))
-    slots = max(2, min(wanted, device.memory_bytes // MEMORY_SHARE // moving))
+    slots = max(len(SHARES), min(wanted, device.memory_bytes // MEMORY_SHARE // moving))
     every = sum(tensor.size_bytes for tensor in (*case.tensors, *case.outputs)) + (1 << 10)
     copies = max(1, min(slots, -(-2 * device.l2_bytes // every) + 1))
     return Plan(case, slots, copies)

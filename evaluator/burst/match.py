@@ -1,9 +1,9 @@
 """All contestants of one workload: sessions of rounds, in each of which everybody plays the same inputs.
 
-A round is two bursts, a long and a short one, for every contestant and the baseline, in an order drawn anew. The time
-of a call is the slope between the two, so that starting, waiting and switching cancel. A secret few of the calls are
-verified against the reference; all others are compared with the baseline's, and where they disagree the reference
-decides.
+A round is two bursts, a long and a short one, for every contestant and the baseline, in an order drawn anew (slow ones
+play shorter bursts than quick ones). The time of a call is the slope between the two, so that starting, waiting and
+switching cancel. A secret few of the calls are verified against the reference; all others are compared with the
+baseline's, and where they disagree the reference decides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kernelmill.evaluator.burst.board import Board, VerifiedSet
 from kernelmill.evaluator.burst.seat import BurstSeat, Played
 from kernelmill.evaluator.compare.base import Expectation
-from kernelmill.evaluator.judge import AUDIT_ONE_IN, Outcome
+from kernelmill.evaluator.judge import Outcome
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.evaluator.seat import Rejected
 from kernelmill.trace_schema import Verdict
@@ -30,10 +30,16 @@ if TYPE_CHECKING:
     import torch
 
 T = TypeVar("T")
+SLOW_S = 8e-3
+"""Who takes longer for a burst plays shorter ones."""
 LEAST_S = 1e-10
 """A slope that noise made nothing of, or less: its logarithm must still exist."""
+AUDIT_ONE_IN = 8
+"""One burst in so many is looked at again later; the clock itself waits for the device, so late work is timed."""
 MAX_SOLVED = 4
 """Of a burst's calls that disagree with the baseline so many are put to the reference."""
+MAX_SAMPLED = 8
+"""Calls of a burst that are judged one by one where the baseline's outputs say nothing."""
 LATE_MAX = 0.5
 """Of a contestant's bursts so many may find the device busy before their turn."""
 
@@ -46,6 +52,8 @@ class Contestant:
     outcome: Outcome = field(default_factory=Outcome)
     out: bool = False
     captured: bool = True
+    bursts: tuple[int, int] = (1, 2)
+    """Numbers of the short and the long burst that it plays."""
     late: int = 0
     exposures: int = 0
 
@@ -65,11 +73,16 @@ class BurstMatch:
         self._others = [one for one in contestants if one is not baseline]
         self._options = options
         self._looked_at: set[int] = set()
+        self.seating_s = 0.0
+        """Seconds that lending memory took, with the compiling and capturing it made workers do."""
 
     def play(self) -> None:
         """All sessions; who is rejected plays no more. Raises DatasetError if the baseline is at fault."""
         gc.disable()
         try:
+            start = time.monotonic()
+            self._seat_all()
+            self.seating_s = time.monotonic() - start
             for session in range(self._options.sessions):
                 self._session(session)
             for one in (self._baseline, *self._playing):
@@ -82,7 +95,6 @@ class BurstMatch:
         return [one for one in self._others if not one.out]
 
     def _session(self, session: int) -> None:
-        self._seat_all(session)
         options, board = self._options, self._board
         placed = draw_places(board.pool, options.burst_pairs_min + options.burst_warmups, board.lengths)
         pairs: dict[int, list[tuple[float, float]]] = {id(one): [] for one in (self._baseline, *self._playing)}
@@ -107,18 +119,18 @@ class BurstMatch:
         more = rounds < options.burst_pairs + options.burst_warmups and time.monotonic() - start < share
         return rounds + 1 if more else rounds
 
-    def _seat_all(self, session: int) -> None:
-        """Bind every contestant side by side: captures are the work of their own processes."""
+    def _seat_all(self) -> None:
+        """Bind everybody's workers, of all sessions, side by side: compiling and capturing is their own work."""
         board = self._board
         board.contents.draw(max(board.lengths), {})
         board.expose(max(board.lengths))
-        everyone = [self._baseline, *self._playing]
-        with ThreadPoolExecutor(len(everyone)) as pool:
-            waits = [pool.submit(one.seats[session].prepare, board) for one in everyone]
-        for one, wait in zip(everyone, waits, strict=True):
+        seated = [(one, seat) for one in (self._baseline, *self._playing) for seat in one.seats]
+        with ThreadPoolExecutor(len(seated)) as pool:
+            waits = [pool.submit(seat.prepare, board) for _, seat in seated]
+        for (one, seat), wait in zip(seated, waits, strict=True):
             try:
                 wait.result()
-                one.captured = one.seats[session].captured
+                one.captured &= seat.captured
             except Rejected as error:
                 self._reject(one, error)
         board.scrub()
@@ -135,19 +147,30 @@ class BurstMatch:
     def _round(self, session: int, placed: Mapping[int, Mapping[int, VerifiedSet]]) -> dict[int, float]:
         """Seconds a call by contestant. `placed`: of each burst, the slots whose content is known."""
         took: dict[int, dict[int, float]] = {}
-        for number in shuffled((0, 1)):
+        lengths = self._board.lengths
+        for number in shuffled(range(len(lengths))):
+            players = [one for one in self._playing if number in one.bursts]
+            if not players and number not in self._baseline.bursts:
+                continue
             known = placed.get(number, {})
-            self._board.contents.draw(self._board.lengths[number], {slot: e.content for slot, e in known.items()})
-            for one, played in self._burst(session, number):
+            self._board.contents.draw(lengths[number], {slot: entry.content for slot, entry in known.items()})
+            for one, played in self._burst(session, number, players):
                 took.setdefault(id(one), {})[number] = played.seconds
                 self._verify_known(one, played, known)
-        calls = self._board.lengths[1] - self._board.lengths[0]
-        return {key: max(LEAST_S, (by[1] - by[0]) / calls) for key, by in took.items() if len(by) == 2}
+        return {id(one): self._slope(one, took[id(one)]) for one in (self._baseline, *self._playing)}
 
-    def _burst(self, session: int, number: int) -> Iterator[tuple[Contestant, Played]]:
-        """Everybody plays the same inputs; then what the contestants gave is held against the baseline's."""
+    def _slope(self, one: Contestant, took: Mapping[int, float]) -> float:
+        """Seconds a call; who is slow plays shorter bursts from now on."""
+        short, long = one.bursts
+        calls = self._board.lengths[long] - self._board.lengths[short]
+        if took[long] > SLOW_S and short > 0:
+            one.bursts = (short - 1, long - 1)
+        return max(LEAST_S, (took[long] - took[short]) / calls)
+
+    def _burst(self, session: int, number: int, players: Sequence[Contestant]) -> Iterator[tuple[Contestant, Played]]:
+        """All who play this burst play the same inputs; then what they gave is held against the baseline's."""
         plays: list[tuple[Contestant, Played]] = []
-        for one in shuffled((self._baseline, *self._playing)):
+        for one in shuffled((self._baseline, *players)):
             try:
                 plays.append((one, self._turn(one, session, number)))
             except Rejected as error:
@@ -178,6 +201,8 @@ class BurstMatch:
         calls = len(next(iter(played.outputs.values())))
         if agreed:
             one.outcome.verified_calls += calls
+        if agreed is None:
+            self._sample(one, played, calls)
         if agreed is not False:
             return
         solved = 0
@@ -186,6 +211,16 @@ class BurstMatch:
             if comparator.agree(mine, other) is False and solved < MAX_SOLVED:
                 solved += 1
                 self._verify(one, self._board.solve(self._board.contents.held(slot)).expectation, mine)
+
+    def _sample(self, one: Contestant, played: Played, calls: int) -> None:
+        """Calls whose outputs differ by right are judged one by one, where that takes no reference."""
+        board = self._board
+        if board.comparator.needs_reference:
+            return
+        for slot in shuffled(range(calls))[:MAX_SAMPLED]:
+            inputs = board.contents.copy(board.contents.held(slot))
+            expectation = board.comparator.prepare(board.case, inputs, None)  # type: ignore[arg-type]
+            self._verify(one, expectation, at(played.outputs, slot))
 
     def _verify_known(self, one: Contestant, played: Played, known: Mapping[int, VerifiedSet]) -> None:
         for slot, entry in known.items():
@@ -238,10 +273,13 @@ def shuffled(items: Sequence[T]) -> list[T]:
 def draw_places(
     pool: Sequence[VerifiedSet], rounds: int, lengths: Sequence[int]
 ) -> dict[int, dict[int, dict[int, VerifiedSet]]]:
-    """Round -> burst -> slot -> entry: each of the pool once, at a secret place of the rounds that surely come."""
+    """Round -> burst -> slot -> entry: everybody meets each of the pool once, in the rounds that surely come.
+
+    All play the middle burst, and one of the other two.
+    """
     places: dict[int, dict[int, dict[int, VerifiedSet]]] = {}
     for entry in pool:
-        number = secrets.randbelow(len(lengths))
-        slot = secrets.randbelow(lengths[number])
-        places.setdefault(secrets.randbelow(rounds), {}).setdefault(number, {})[slot] = entry
+        bursts = places.setdefault(secrets.randbelow(rounds), {})
+        for number in (1,) if secrets.randbelow(2) else (0, 2):
+            bursts.setdefault(number, {})[secrets.randbelow(lengths[number])] = entry
     return places

@@ -6,6 +6,7 @@ Workers of up to GROUP solutions live side by side, each session's apart, all fr
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -57,6 +58,8 @@ class BurstSitting:
         self._static: StaticTensors = {}
         self.notices: list[str] = []
         """What was not judged, and why; no trace is made for it."""
+        self.start_s = 0.0
+        """Seconds spent on starting workers, and on what they compile at the first workload."""
         self._sitter = Sitter(definition, baseline.solution, secrets.token_hex(8), sandbox.kind, device)
 
     def traces(self, todo: Sequence[tuple[Built, Workload]]) -> Iterator[Trace]:
@@ -77,6 +80,7 @@ class BurstSitting:
         own = self._baseline.solution.hash()
         rows = {own: self._row(self._baseline)}
         rows |= {b.solution.hash(): self._row(b) for b, _ in todo if b.solution.hash() != own}
+        start = time.monotonic()
         with ExitStack() as stack:
             region = Region(self._device, input_bytes, writable=False)
             stack.callback(region.close)
@@ -90,9 +94,11 @@ class BurstSitting:
             stack.callback(reference.close)
             for seat in (seat for row in rows.values() for seat in row):
                 seat.settle()
+            self.start_s += time.monotonic() - start
             for workload in workloads:
                 entries = [built for built, asked in todo if asked.uuid == workload.uuid]
-                yield from self._workload(workload, plans[workload.uuid], entries, region, reference, rows)
+                first = workload is workloads[0]
+                yield from self._workload(workload, plans[workload.uuid], entries, region, reference, rows, first)
 
     def _workload(
         self,
@@ -102,16 +108,19 @@ class BurstSitting:
         region: Region,
         reference: Reference,
         rows: dict[str, Row],
+        first: bool,
     ) -> Iterator[Trace]:
         options, device = self._options, self._device
         board = Board(planned, device, region, reference, self._comparator, self._static, options.verified)
         own = self._baseline.solution.hash()
         hashes = [built.solution.hash() for built in entries]
         contestants = {key: Contestant(rows[key]) for key in dict.fromkeys([own, *hashes])}
+        match = BurstMatch(board, contestants[own], list(contestants.values()), options)
         try:
-            BurstMatch(board, contestants[own], list(contestants.values()), options).play()
+            match.play()
         finally:
             board.close()
+            self.start_s += match.seating_s if first else 0.0
         device.check()
         for built in entries:
             one = contestants[built.solution.hash()]

@@ -103,7 +103,7 @@ class Attention(Comparator):
         return BoundedLse(self._lse, exact, allowed)
 
     def agree(self, outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> bool | None:
-        places = secret_sample(outputs[self._lse].numel())
+        places = secret_sample(outputs[self._lse])
         mine, theirs = (values[self._lse].flatten()[places].double() for values in (outputs, others))
         if nonfinite(mine, theirs) or largest(finite_gap(mine, theirs)) > 2 * self._loosest:
             return False

@@ -76,6 +76,9 @@ class AllOf(Expectation):
 class Comparator(Protocol):
     """One way of comparing; made from a definition and the comparator's params."""
 
+    needs_reference: bool = True
+    """False where what is right follows from the inputs alone: then `prepare` does without a truth."""
+
     def prepare(self, case: Case, inputs: Mapping[str, torch.Tensor], truth: Truth) -> Expectation: ...
 
     def agree(self, outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> bool | None:

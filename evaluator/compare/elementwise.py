@@ -15,7 +15,7 @@ from kernelmill.trace_schema import Definition, Verdict
 if TYPE_CHECKING:
     from kernelmill.evaluator.case import Case
 
-SAMPLE_ELEMENTS = 1 << 15
+SAMPLE_ELEMENTS = {"cpu": 1 << 15, "cuda": 1 << 24}
 
 
 class BoundedOutput(Expectation):
@@ -79,16 +79,17 @@ class Elementwise(Comparator):
     def agree(self, outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> bool | None:
         """On a sample: each of two right answers is within the bound, so they are within twice of each other."""
         for name, output in outputs.items():
-            places = secret_sample(output.numel())
+            places = secret_sample(output)
             found = measure(output.flatten()[places].reshape(1, -1), others[name].flatten()[places].reshape(1, -1))
             if found.mismatch or found.element > 2 * self._loosest.get(name, 0.0):
                 return False
         return True
 
 
-def secret_sample(count: int) -> torch.Tensor | slice:
+def secret_sample(values: torch.Tensor) -> torch.Tensor | slice:
     """Which elements to look at: all of a few, else others at every call, so that nobody can get just them right."""
-    if count <= SAMPLE_ELEMENTS:
+    most = SAMPLE_ELEMENTS[values.device.type]
+    if values.numel() <= most:
         return slice(None)
-    generator = torch.Generator().manual_seed(secrets.randbits(63))
-    return torch.randint(count, (SAMPLE_ELEMENTS,), generator=generator)
+    generator = torch.Generator(values.device).manual_seed(secrets.randbits(63))
+    return torch.randint(values.numel(), (most,), generator=generator, device=values.device)

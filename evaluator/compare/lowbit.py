@@ -169,7 +169,7 @@ class Lowbit(Comparator):
 
     def agree(self, outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> bool | None:
         for name, output in outputs.items():
-            places = secret_sample(output.numel())
+            places = secret_sample(output)
             mine, theirs = (values.flatten()[places].reshape(1, -1).double() for values in (output, others[name]))
             if name not in self._loosest:
                 if not torch.equal(output, others[name]):

@@ -44,7 +44,7 @@ class SamplingExpectation(Expectation):
         if top_p is not None:
             keep &= self._before < top_p.double().reshape(-1, 1) + SLACK
         if top_k is not None:
-            keep &= torch.arange(keep.shape[-1]).reshape(1, -1) < top_k.reshape(-1, 1)
+            keep &= torch.arange(keep.shape[-1], device=keep.device).reshape(1, -1) < top_k.reshape(-1, 1)
         keep[:, 0] = True
         self._threshold = torch.where(keep, self._sorted, torch.inf).amin(-1)
         self._mass = torch.where(keep, self._sorted, 0.0).sum(-1)
@@ -72,11 +72,13 @@ class SamplingExpectation(Expectation):
         before = torch.where(self._sorted > chosen, self._sorted, 0.0).sum(-1)
         ties = (self._sorted == chosen).sum(-1)
         width = chosen.flatten() * ties
-        return (before + torch.rand(len(width), dtype=torch.float64) * width) / self._mass
+        return (before + torch.rand(len(width), dtype=torch.float64, device=width.device) * width) / self._mass
 
 
 class Sampling(Comparator):
     """Comparator kind "sampling". Params name the tensors: probs, samples, and top_p or top_k where there is one."""
+
+    needs_reference = False
 
     def __init__(self, definition: Definition, params: Mapping[str, Any]) -> None:
         self._names = tensor_names(definition, params, "probs", "samples", "top_p", "top_k")
@@ -85,7 +87,7 @@ class Sampling(Comparator):
                 f"{definition.name}: comparator sampling needs params probs and samples, got {dict(params)}"
             )
 
-    def prepare(self, case: Case, inputs: Mapping[str, torch.Tensor], truth: Truth) -> Expectation:
+    def prepare(self, case: Case, inputs: Mapping[str, torch.Tensor], truth: Truth | None) -> Expectation:
         limits = [inputs.get(self._names.get(role, "")) for role in ("top_p", "top_k")]
         return SamplingExpectation(self._names["samples"], inputs[self._names["probs"]], *limits)
 
@@ -111,7 +113,7 @@ def ks_uniform(values: torch.Tensor) -> float:
     """p-value of the two-sided Kolmogorov-Smirnov test against U(0, 1), by Stephens' finite-sample correction."""
     ordered, _ = torch.sort(values.clamp(0.0, 1.0))
     count = len(ordered)
-    steps = torch.arange(1, count + 1, dtype=torch.float64) / count
+    steps = torch.arange(1, count + 1, dtype=torch.float64, device=ordered.device) / count
     distance = float(torch.maximum((steps - ordered).max(), (ordered - steps + 1 / count).max()))
     root = math.sqrt(count)
     scaled = (root + 0.12 + 0.11 / root) * distance

@@ -75,7 +75,7 @@ class State(Comparator):
             for pool in (inputs[initial_of(self._definition, name)], truth.declared[name], truth.best(name))
         )
         indices = inputs[self._indices].long().flatten()
-        touched = torch.zeros(len(before), dtype=torch.bool)
+        touched = torch.zeros(len(before), dtype=torch.bool, device=before.device)
         touched[indices[indices >= 0]] = True
         if not bool(same_bits(declared[~touched], before[~touched]).all()):
             raise DatasetError(
@@ -91,6 +91,6 @@ class State(Comparator):
 def same_bits(one: torch.Tensor, two: torch.Tensor) -> torch.Tensor:
     """By slot (the first axis): whether every bit is the same."""
     if one.numel() == 0:
-        return torch.ones(len(one), dtype=torch.bool)
+        return torch.ones(len(one), dtype=torch.bool, device=one.device)
     bits = [pool.contiguous().reshape(len(pool), -1).view(torch.uint8) for pool in (one, two)]
     return (bits[0] == bits[1]).all(-1)

@@ -67,7 +67,7 @@ class Paged:
         self._slack = slack.tolist()
 
     def as_good(self, row: int, extra: torch.Tensor, missing: torch.Tensor) -> str:
-        places = torch.arange(self._lengths[row])
+        places = torch.arange(self._lengths[row], device=self._pages.device)
         known = self._pages[row, places // self._size] * self._size + places % self._size
         if not bool(torch.isin(extra, known).all()):
             return OUT_OF_RANGE

@@ -167,7 +167,7 @@ def base_env(extra: Mapping[str, str] | None) -> dict[str, str]:
     """The environment of foreign code: a fixed list, never ours."""
     cores = str(len(os.sched_getaffinity(0)))
     return {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{sys.prefix}/bin:/usr/local/cuda/bin:/usr/local/bin:/usr/bin:/bin",
         "HOME": "/tmp",
         "TMPDIR": "/tmp",
         "USER": "nobody",

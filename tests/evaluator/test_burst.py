@@ -13,7 +13,7 @@ from kernelmill.evaluator.devices.cpu import Cpu
 from kernelmill.evaluator.run import Forge
 from kernelmill.evaluator.sandbox import Limits, open_sandbox, probe
 from kernelmill.evaluator.sitting import Built
-from kernelmill.trace_schema import Definition, Solution, Trace, Verdict, Workload
+from kernelmill.trace_schema import Definition, Solution, Trace, Workload
 from tests.builders import raw_solution
 from tests.evaluator.test_judge import DEFINITION, HONEST, SOURCES, WORKLOADS, body
 
@@ -76,20 +76,13 @@ def judge(
     return found
 
 
-BY_THEIR_FAULTS = {
-    "writes_inputs": (Verdict.RUNTIME_ERROR, ""),
-    "late": (Verdict.INCORRECT_NUMERICAL, "unwritten"),
-    "silent_thread": (Verdict.PASSED, ""),
-}
-
-
 @pytest.fixture(scope="module")
 def verdicts() -> dict[str, list[Trace]]:
     solutions = [a_solution(name, source, passing) for name, (source, passing, _, _) in SOURCES.items()]
     return judge([*solutions, a_solution("late", LATE, True)], WORKLOADS[:1])
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("name", sorted(SOURCES.keys() - {"grandchild"}))  # one process a call is too many for a burst
 def test_verdicts_are_those_of_single_calls(verdicts: dict[str, list[Trace]], name: str) -> None:
     _, _, verdict, reason = SOURCES[name]
     for trace in verdicts[name]:
