@@ -25,7 +25,6 @@ class JudgeOptions:
     pairs_min: int = 4
     seconds: float = 0.9
     """Aim at this much wall time a workload, all sessions together, once `pairs_min` is reached."""
-    burst_warmups: int = 1
     burst_pairs: int = 12
     burst_pairs_min: int = 3
     burst_seconds: float = 0.06

@@ -74,8 +74,10 @@ class Region:
             size = row.tensor.size_bytes
             yield self._raw[row.offset + size :].as_strided((row.copies, row.stride - size), (row.stride, 1))
 
-    def guards_intact(self) -> bool:
-        return all(bool((guard == self._guard[: guard.shape[-1]]).all()) for guard in self._guards())
+    def broken_guards(self) -> Iterator[torch.Tensor]:
+        """For each row of guards whether one is no longer as the judge left it; nothing is waited for."""
+        for guard in self._guards():
+            yield (guard != self._guard[: guard.shape[-1]]).any()
 
     def values(self, name: str) -> torch.Tensor:
         """[copies, *shape], as the tensor's own type."""

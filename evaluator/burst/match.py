@@ -96,14 +96,13 @@ class BurstMatch:
 
     def _session(self, session: int) -> None:
         options, board = self._options, self._board
-        placed = draw_places(board.pool, options.burst_pairs_min + options.burst_warmups, board.lengths)
+        placed = draw_places(board.pool, options.burst_pairs_min, board.lengths)
         pairs: dict[int, list[tuple[float, float]]] = {id(one): [] for one in (self._baseline, *self._playing)}
         start, rounds = time.monotonic(), 0
         while rounds < self._rounds(start, rounds):
             seconds = self._round(session, placed.get(rounds, {}))
-            if rounds >= options.burst_warmups:
-                for one in (self._baseline, *self._playing):
-                    pairs[id(one)].append((seconds[id(one)], seconds[id(self._baseline)]))
+            for one in (self._baseline, *self._playing):
+                pairs[id(one)].append((seconds[id(one)], seconds[id(self._baseline)]))
             rounds += 1
         for one in (self._baseline, *self._playing):
             one.outcome.pairs.append(pairs[id(one)])
@@ -112,11 +111,11 @@ class BurstMatch:
     def _rounds(self, start: float, rounds: int) -> int:
         """How many rounds this session has: the least, and more while its share of time lasts."""
         options = self._options
-        least = options.burst_pairs_min + options.burst_warmups
+        least = options.burst_pairs_min
         if rounds < least:
             return least
         share = options.burst_seconds / options.sessions * (1 + len(self._playing))
-        more = rounds < options.burst_pairs + options.burst_warmups and time.monotonic() - start < share
+        more = rounds < options.burst_pairs and time.monotonic() - start < share
         return rounds + 1 if more else rounds
 
     def _seat_all(self) -> None:

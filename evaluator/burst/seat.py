@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelmill.evaluator.builders import Artifact
@@ -168,17 +168,14 @@ class BurstSeat:
         outputs: Mapping[str, torch.Tensor],
         audit: bool,
     ) -> None:
-        import torch
-
-        assert self._worker is not None and self._region is not None
+        assert self._worker is not None
         log = self._worker.log
-        unwritten = self._unwritten(count, poison)
-        if not self._region.guards_intact():
+        guards, inputs, late, unwritten = self._found(count, poison, peeked)
+        if guards:
             raise Rejected(Verdict.CHEAT_DETECTED, "guard_band: wrote outside its outputs", log)
-        if not self._board.intact(count):
+        if inputs:
             raise Rejected(Verdict.CHEAT_DETECTED, "inputs: wrote into memory that it may only read", log)
-        now = [words[sites[0].remainder(count), sites[1]] for words, sites in self._looks()]
-        if not all(map(torch.equal, peeked, now)):
+        if late:
             raise Rejected(Verdict.CHEAT_DETECTED, "async_output: wrote outputs after it had said done", log)
         if audit or unwritten:
             time.sleep(BREATH_S)
@@ -188,15 +185,30 @@ class BurstSeat:
         if unwritten:
             raise Rejected(Verdict.INCORRECT_NUMERICAL, f"left {unwritten} words of its outputs unwritten", log)
 
-    def _unwritten(self, count: int, poison: int) -> int:
-        """How many words of the outputs were never written."""
-        total = 0
+    def _found(self, count: int, poison: int, peeked: Sequence[torch.Tensor]) -> tuple[int, int, int, int]:
+        """How much is wrong: guards, inputs, words changed late, words never written. One wait for all of it."""
+        import torch
+
+        assert self._region is not None
+        now = [words[sites[0].remainder(count), sites[1]] for words, sites in self._looks()]
+        groups = (
+            list(self._region.broken_guards()),
+            list(self._board.altered(count)),
+            [(old != new).any() for old, new in zip(peeked, now, strict=True)],
+            list(self._unwritten(count, poison)),
+        )
+        none = torch.zeros((), dtype=torch.int64, device=self._region.buffer.raw.device)
+        totals = [sum((flag.long() for flag in group), start=none) for group in groups]
+        guards, inputs, late, unwritten = torch.stack(totals).tolist()
+        return int(guards), int(inputs), int(late), int(unwritten)
+
+    def _unwritten(self, count: int, poison: int) -> Iterator[torch.Tensor]:
+        """How many words of each output were never written."""
         for words in self._words.values():
             same = words[:count] == _narrow(poison, words)
             if words.element_size() * 8 < MIN_POISONED_BITS:
                 same = same.all(dim=1)
-            total += int(same.sum())
-        return total
+            yield same.sum()
 
     def _lost(self, error: WorkerLost) -> Rejected:
         self._worker, self._is_loaded = None, False

@@ -5,6 +5,7 @@ and two such tables at a time, as starting them takes one core each.
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,6 +26,8 @@ PLACES = 4
 TABLES = 2
 GAIN = 1.5
 """On a busy machine the intervals of two equal kernels may be this far apart; a cheat that gains, gains more."""
+SWITCH_S = 1e-4
+"""Between the threads of this process: where one judges, the other must not keep it from its clock for milliseconds."""
 ATTEMPTS = 3
 """How often a cheat has to gain before it is believed: what other processes do to one table they don't do to three."""
 
@@ -68,6 +71,7 @@ class Bench:
         self._corpus = corpus
         self._options = options
         self._answer_port = answer_port
+        sys.setswitchinterval(SWITCH_S)
         self._pool = ThreadPoolExecutor(TABLES)
         self._coming: dict[str, Future[dict[str, Judgement]]] = {}
 
