@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,7 @@ SHARES = (16, 4, 1)
 """Bursts have these parts of all slots' calls. Kernels near the roofline play the last two, slow ones the first two."""
 MEMORY_SHARE = 8
 """All slots of one workload together take at most this part of the device's memory."""
+PROBES = 3
 LATE_SHARE, LATE_S = 3.0, 1e-4
 """The last writes before a burst took so many times as long as the quickest ones, and this much longer: not alone."""
 
@@ -105,8 +107,8 @@ class Board:
         self.pool = [self.solve(self.contents.one()) for _ in range(verified)]
         self._flush = Flush(device)
         self._quickest: dict[int, float] = {}
-        self.late = self.exposures = 0
-        """How many bursts' inputs were not written as quickly as a device does that runs nothing else; of how many."""
+        self.late = 0
+        """How many bursts' inputs were not written as quickly as a device does that runs nothing else."""
 
     @property
     def output_names(self) -> list[str]:
@@ -141,7 +143,6 @@ class Board:
         """Write the inputs of the first `count` slots into lent memory, last of all, and flush the cache."""
         self._flush.run()
         seconds = self._flush.timed(lambda: self._write(count))
-        self.exposures += 1
         quickest = self._quickest[count] = min(self._quickest.get(count, seconds), seconds)
         if seconds > LATE_SHARE * quickest + LATE_S:
             self.late += 1
@@ -150,6 +151,10 @@ class Board:
         for tensor in self._lent:
             self._region.values(tensor.name)[:count].copy_(self.contents.batch[tensor.name][:count])
         self._flush.run()
+
+    def is_busy(self) -> bool:
+        """Whether the device does something else than the judge's work now: its own takes longer than it ever did."""
+        return all(self._flush.is_slow() for _ in range(PROBES))
 
     def scrub(self) -> None:
         """Between turns nobody finds the next burst's inputs in lent memory."""
@@ -210,8 +215,21 @@ class Flush:
         self._device = device
         self._memory = torch.zeros(2 * device.l2_bytes // 8, dtype=torch.int64, device=device.name)
 
+        self._quickest = float("inf")
+
     def run(self) -> None:
         self._memory.add_(1)
+
+    def is_slow(self) -> bool:
+        """Whether a flush, waited for, takes much longer than the quickest so far. A CPU's judge cannot tell: never."""
+        if self._device.kind == "cpu":
+            return False
+        start = time.perf_counter()
+        self.run()
+        self._device.synchronize()
+        seconds = time.perf_counter() - start
+        self._quickest = min(self._quickest, seconds)
+        return seconds > LATE_SHARE * self._quickest + LATE_S
 
     def timed(self, work: Callable[[], None]) -> float:
         """Seconds on the device's own clock; waits until it is done. A CPU has no queue to stand in: 0."""

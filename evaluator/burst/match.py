@@ -41,7 +41,7 @@ MAX_SOLVED = 4
 MAX_SAMPLED = 8
 """Calls of a burst that are judged one by one where the baseline's outputs say nothing."""
 LATE_MAX = 0.5
-"""Of a contestant's bursts so many may find the device busy before their turn."""
+"""Of a contestant's turns so many may begin on a busy device."""
 
 
 @dataclass
@@ -55,7 +55,8 @@ class Contestant:
     bursts: tuple[int, int] = (1, 2)
     """Numbers of the short and the long burst that it plays."""
     late: int = 0
-    exposures: int = 0
+    """Turns before which the device did something else than the judge's work."""
+    turns: int = 0
 
     def reject(self, error: Rejected) -> None:
         self.outcome.reject(error.verdict, error.reason, error.log)
@@ -185,14 +186,21 @@ class BurstMatch:
                 yield one, played
 
     def _turn(self, one: Contestant, session: int, number: int) -> Played:
-        board, late = self._board, self._board.late
+        """One burst. The device must be idle when it is over and its worker frozen: or it works on in others' turns."""
+        board, seat = self._board, one.seats[session]
         audit = secrets.randbelow(AUDIT_ONE_IN) == 0
+        late = board.late
         try:
-            return one.seats[session].play(number, audit=audit)
+            played = seat.play(number, audit=audit)
         finally:
             board.scrub()
-            one.late += board.late - late
-            one.exposures += 1
+        one.late += board.late - late
+        one.turns += 1
+        if board.is_busy():
+            log = seat.log
+            seat.drop()
+            raise Rejected(Verdict.SUSPECT, "disturbs: the device went on working after its turn", log)
+        return played
 
     def _compare(self, one: Contestant, played: Played, by_baseline: Played) -> None:
         comparator = self._board.comparator
@@ -245,9 +253,9 @@ class BurstMatch:
         one.outcome.samples.clear()
         if finding.verdict is not None and one is not self._baseline:
             one.reject(Rejected(finding.verdict, finding.reason, one.outcome.log))
-        elif one.late > LATE_MAX * one.exposures:
-            reason = f"disturbs: the device was busy before {one.late} of its {one.exposures} turns"
-            self._reject(one, Rejected(Verdict.SUSPECT, reason, one.outcome.log))
+        elif one is not self._baseline and one.late > LATE_MAX * one.turns:
+            reason = f"early_start: the device was busy before the word to go in {one.late} of its {one.turns} turns"
+            one.reject(Rejected(Verdict.SUSPECT, reason, one.outcome.log))
 
 
 @contextmanager

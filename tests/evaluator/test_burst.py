@@ -15,7 +15,7 @@ from kernelmill.evaluator.sandbox import Limits, open_sandbox, probe
 from kernelmill.evaluator.sitting import Built
 from kernelmill.trace_schema import Definition, Solution, Trace, Workload
 from tests.builders import raw_solution
-from tests.evaluator.test_judge import DEFINITION, HONEST, SOURCES, WORKLOADS, body
+from tests.evaluator.test_judge import DEFINITION, HONEST, SOURCES, WORKLOADS
 
 pytestmark = pytest.mark.skipif(probe() is not None, reason=f"no sandbox on this host: {probe()}")
 
@@ -97,16 +97,14 @@ def test_work_after_done_is_found(verdicts: dict[str, list[Trace]]) -> None:
 
 
 def test_an_honest_kernel_is_timed_by_the_slope_of_two_bursts() -> None:
-    found = judge(
-        [
-            a_solution("honest", HONEST, True),
-            a_solution("twice", body("N(hidden_states, weight.shape, weight, 1e-5)", honest=True), True),
-        ]
+    slow = HONEST.replace("import torch", "import time\nimport torch").replace(
+        "    output", "    time.sleep(5e-4)\n    output"
     )
-    for fast, slow in zip(found["honest"], found["twice"], strict=True):
-        assert fast.evaluation and slow.evaluation and fast.passed and slow.passed
-        times, others = fast.evaluation.statistics, slow.evaluation.statistics
-        assert times and others and times.ratio_ci95 and times.ratio and others.ratio
+    found = judge([a_solution("honest", HONEST + "\n", True), a_solution("slow", slow, True)])
+    for one, two in zip(found["honest"], found["slow"], strict=True):
+        assert one.evaluation and two.evaluation and one.passed and two.passed
+        times, others = one.evaluation.statistics, two.evaluation.statistics
+        assert times and others and times.ratio_ci95 and others.ratio and others.median_ms
         assert times.ratio_ci95[0] < 1 < times.ratio_ci95[1]
-        assert others.ratio < times.ratio
-        assert fast.evaluation.evidence and "eager burst" in (fast.evaluation.evidence.clock or "")
+        assert others.median_ms > 0.5 and others.ratio < 0.5
+        assert one.evaluation.evidence and "eager burst" in (one.evaluation.evidence.clock or "")

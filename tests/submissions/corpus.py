@@ -18,12 +18,15 @@ from kernelmill.trace_schema import Definition, Solution, Verdict, Workload
 
 HERE = Path(__file__).parent
 CASES = HERE / "cases"
+GPU_CASES = HERE / "gpu_cases"
 DEFINITIONS = HERE / "definitions"
 HOST_FILE = HERE / "host_file.txt"
 """A file that everybody on this host may read, and no sandboxed process."""
 
 Side = Literal["cheat", "honest"]
-Bites = Literal["fast-and-passes", "slows-baseline", "forges-result", "kills-harness", "leaks", "exhausts"]
+Bites = Literal[
+    "fast-and-passes", "slows-baseline", "forges-result", "kills-harness", "leaks", "exhausts", "passes", "not-naive"
+]
 Exhausts = Literal["processes", "memory", "disk", "log"]
 SIDES: tuple[Side, ...] = get_args(Side)
 
@@ -64,12 +67,13 @@ class Case:
     naive: NaiveSetting = field(default_factory=NaiveSetting)
     tell: str = ""
     """What the cheat prints when it has cheated, where PASSED is sound as long as it has not."""
+    root: Path = CASES
     gain: bool = True
     """False where the cheat's outputs are right and PASSED is sound, if its ratio is no better than its twin's."""
 
     def sources(self, side: Side, values: Mapping[str, str]) -> list[dict[str, str]]:
         """Path and content of every file, with @NAME@ replaced by `values`."""
-        folder = CASES / self.name / side
+        folder = self.root / self.name / side
         files = []
         for path in sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
             content = path.read_text()
@@ -108,11 +112,11 @@ def load_case(directory: Path) -> Case:
     for name in ("ids", "bad_paths"):
         raw[name] = tuple(raw.get(name, ()))
     raw["expect"] = tuple(Verdict(name) for name in raw["expect"])
-    return Case(name=directory.name, naive=NaiveSetting(**naive), **raw)
+    return Case(name=directory.name, root=directory.parent, naive=NaiveSetting(**naive), **raw)
 
 
-def load_cases() -> list[Case]:
-    return [load_case(path.parent) for path in sorted(CASES.glob("*/case.toml"))]
+def load_cases(root: Path = CASES) -> list[Case]:
+    return [load_case(path.parent) for path in sorted(root.glob("*/case.toml"))]
 
 
 def raw_definition(name: str) -> dict[str, Any]:

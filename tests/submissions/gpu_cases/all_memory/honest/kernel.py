@@ -1,0 +1,12 @@
+import torch
+
+
+def norm(x, weight):
+    return torch.nn.functional.rms_norm(x, weight.shape, weight, 1e-5)
+
+
+held = []
+
+
+def run(x, weight, out):
+    out.copy_(norm(x, weight))

@@ -1,0 +1,10 @@
+import torch
+
+
+def norm(x, weight):
+    return torch.nn.functional.rms_norm(x, weight.shape, weight, 1e-5)
+
+
+def run(x, weight, out):
+    out.copy_(norm(x, weight))
+    x.zero_()

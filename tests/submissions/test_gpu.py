@@ -1,0 +1,31 @@
+"""The GPU part of the corpus: its form here, its verdicts where there is a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kernelmill.trace_schema import Verdict
+from tests.submissions import gpu
+from tests.submissions.corpus import GPU_CASES, SIDES, Case, load_cases
+from tests.submissions.judging import fault
+
+CASES = load_cases(GPU_CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_case_is_whole(case: Case) -> None:
+    cheat, honest = (gpu.solution(case, side) for side in SIDES)
+    assert case.title and case.ids and case.expect
+    assert [source.path for source in cheat.sources] == [source.path for source in honest.sources]
+    assert cheat.sources != honest.sources
+    assert (Verdict.PASSED in case.expect) is not case.gain, "PASSED needs a condition"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU on this host")
+def test_no_cheat_is_missed_and_no_twin_accused() -> None:
+    judged = gpu.judge_all(CASES)
+    for case in CASES:
+        honest = judged[case.name, "honest"]
+        assert not fault(case, "honest", honest, None)
+        assert not fault(case, "cheat", judged[case.name, "cheat"], None if case.gain else honest)
