@@ -26,6 +26,8 @@ SHARES = (16, 4, 1)
 """Bursts have these parts of all slots' calls. Kernels near the roofline play the last two, slow ones the first two."""
 MEMORY_SHARE = 8
 """All slots of one workload together take at most this part of the device's memory."""
+RESERVE_SHARE = 16
+"""This part of the device's memory is left to the judge."""
 PROBES = 3
 LATE_SHARE, LATE_S = 3.0, 1e-4
 """The last writes before a burst took so many times as long as the quickest ones, and this much longer: not alone."""
@@ -151,6 +153,15 @@ class Board:
         for tensor in self._lent:
             self._region.values(tensor.name)[:count].copy_(self.contents.batch[tensor.name][:count])
         self._flush.run()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether less memory is left than the judge itself may come to need."""
+        return self._device.free_bytes() < self._device.memory_bytes // RESERVE_SHARE
+
+    @property
+    def free_bytes(self) -> int:
+        return self._device.free_bytes()
 
     def is_busy(self) -> bool:
         """Whether the device does something else than the judge's work now: its own takes longer than it ever did."""

@@ -24,7 +24,7 @@ from kernelmill.evaluator.judge import Outcome
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.evaluator.seat import Rejected
 from kernelmill.trace_schema import Verdict
-from kernelmill.trace_schema.errors import DatasetError
+from kernelmill.trace_schema.errors import DatasetError, InternalError
 
 if TYPE_CHECKING:
     import torch
@@ -40,6 +40,8 @@ MAX_SOLVED = 4
 """Of a burst's calls that disagree with the baseline so many are put to the reference."""
 MAX_SAMPLED = 8
 """Calls of a burst that are judged one by one where the baseline's outputs say nothing."""
+HOG_BYTES = 24 << 30
+"""Of device memory; all workers of one solution together need less for any shipped workload."""
 LATE_MAX = 0.5
 """Of a contestant's turns so many may begin on a busy device."""
 
@@ -134,6 +136,38 @@ class BurstMatch:
             except Rejected as error:
                 self._reject(one, error)
         board.scrub()
+        self._evict()
+
+    def _evict(self) -> None:
+        """Where memory has become short, find out who holds it by letting go of one contestant's workers at a time."""
+        board = self._board
+        for one in shuffled(self._playing):
+            if not board.is_short:
+                return
+            before, log = board.free_bytes, one.seats[0].log
+            for seat in one.seats:
+                seat.drop()
+            given = board.free_bytes - before
+            if given > HOG_BYTES:
+                reason = f"exceeded its device memory limit: its workers held {given >> 20} MiB"
+                one.reject(Rejected(Verdict.RESOURCE_EXCEEDED, reason, log))
+                continue
+            self._seat_again(one)
+        if board.is_short:
+            raise InternalError(
+                f"only {board.free_bytes >> 20} MiB of the device's memory are left, and no solution holds them; "
+                "free it and run again"
+            )
+
+    def _seat_again(self, one: Contestant) -> None:
+        self._board.contents.draw(max(self._board.lengths), {})
+        self._board.expose(max(self._board.lengths))
+        try:
+            for seat in one.seats:
+                seat.prepare(self._board)
+        except Rejected as error:
+            self._reject(one, error)
+        self._board.scrub()
 
     def _reject(self, one: Contestant, error: Rejected) -> None:
         if one is self._baseline:
@@ -146,6 +180,7 @@ class BurstMatch:
 
     def _round(self, session: int, placed: Mapping[int, Mapping[int, VerifiedSet]]) -> dict[int, float]:
         """Seconds a call by contestant. `placed`: of each burst, the slots whose content is known."""
+        self._evict()
         took: dict[int, dict[int, float]] = {}
         lengths = self._board.lengths
         for number in shuffled(range(len(lengths))):

@@ -74,6 +74,7 @@ class BurstSitting:
 
     def _group(self, todo: Sequence[tuple[Built, Workload]]) -> Iterator[Trace]:
         self._device.check()
+        self._device.calibrate()
         workloads = list({workload.uuid: workload for _, workload in todo}.values())
         plans = {w.uuid: plan(make_case(self._definition, w, self._dataset), self._device) for w in workloads}
         input_bytes, output_bytes = most(list(plans.values()))

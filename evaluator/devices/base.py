@@ -57,6 +57,12 @@ class Device(Protocol):
     def memory_bytes(self) -> int:
         """All of its memory."""
 
+    def free_bytes(self) -> int:
+        """What is left of it."""
+
+    def calibrate(self) -> None:
+        """Measure what `roofline_s` and `floor_s` rest on: before foreign code is on the device."""
+
     def lend(self, size: int, *, writable: bool) -> Lent: ...
 
     def synchronize(self) -> None: ...

@@ -32,6 +32,12 @@ class Cpu(Device):
     def memory_bytes(self) -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
+    def free_bytes(self) -> int:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+
+    def calibrate(self) -> None:
+        machine.peaks()
+
     def lend(self, size: int, *, writable: bool) -> Buffer:
         return Buffer(size, writable=writable)
 

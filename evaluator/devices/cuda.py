@@ -87,6 +87,14 @@ class Cuda(Device):
     def memory_bytes(self) -> int:
         return int(self._properties.total_memory)
 
+    def free_bytes(self) -> int:
+        import torch
+
+        return int(torch.cuda.mem_get_info()[0])
+
+    def calibrate(self) -> None:
+        assert self._peaks and self.stream  # each measures itself when first asked for
+
     def lend(self, size: int, *, writable: bool) -> Block:
         try:
             return Block(size, self.name)

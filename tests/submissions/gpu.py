@@ -74,7 +74,7 @@ def bites(case: Case) -> str:
 
 def main() -> int:
     cases, start = load_cases(GPU_CASES), time.monotonic()
-    with ThreadPoolExecutor(3) as pool:
+    with ThreadPoolExecutor(6) as pool:
         fooled = dict(zip([case.name for case in cases], pool.map(bites, cases), strict=True))
     print(f"naive harness: {time.monotonic() - start:.0f} s", flush=True)
     judged, wrong = judge_all(cases), 0
