@@ -112,8 +112,14 @@ class WorkerProcess:
     def _ask(self, packet: bytes, fds: Sequence[int], timeout_s: float) -> bytes:
         self.settle()
         self.thaw()
-        socket.send_fds(self.channel, [packet], list(fds))
+        self._send(packet, fds)
         return self._expect(self._receive(time.monotonic() + timeout_s))
+
+    def _send(self, packet: bytes, fds: Sequence[int] = ()) -> None:
+        try:
+            socket.send_fds(self.channel, [packet], list(fds))
+        except OSError:  # it died since it last spoke
+            self._lose_speaker()
 
     def _expect(self, answer: bytes) -> bytes:
         self.freeze()
@@ -124,7 +130,7 @@ class WorkerProcess:
     def call(self, target: int, slot: int, timeout_s: float, at_done: Callable[[], None]) -> Answer:
         """Time one call. `at_done` runs the moment the answer is here, before the freeze."""
         request_id = os.urandom(8)
-        self.channel.send(protocol.GO.pack(b"G", request_id, target, slot))
+        self._send(protocol.GO.pack(b"G", request_id, target, slot))
         deadline = time.monotonic() + timeout_s
         start = time.perf_counter_ns()
         self.thaw()
@@ -144,7 +150,7 @@ class WorkerProcess:
         assert self._page is not None
         self._page[:] = bytes(protocol.PAGE_BYTES)
         self._armed = os.urandom(protocol.WORD)
-        self.channel.send(protocol.PLAY.pack(b"P", self._armed, target, length))
+        self._send(protocol.PLAY.pack(b"P", self._armed, target, length))
         self.thaw()
 
     def release(self, timeout_s: float) -> Callable[[], Failure | None]:

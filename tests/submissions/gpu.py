@@ -17,12 +17,15 @@ from kernelmill.dataset.paths import default_path
 from kernelmill.evaluator import JudgeOptions
 from kernelmill.evaluator.devices import open_device
 from kernelmill.evaluator.run import Forge, find_baseline
-from kernelmill.trace_schema import Solution, Trace, Workload
+from kernelmill.trace_schema import Solution, Trace
+from kernelmill.trace_schema.errors import KernelMillError
 from tests.submissions.corpus import GPU_CASES, SIDES, Case, Side, load_cases
 from tests.submissions.judging import Judgement, fault
 
 DEFINITION = "rmsnorm_h4096"
 ROWS = (64, 512)
+PLACES = 2
+"""Cases at one table, each with its twin."""
 TIMEOUT_S = 6.0
 NAIVE_TIMEOUT_S = 60.0
 
@@ -34,19 +37,32 @@ def solution(case: Case, side: Side) -> Solution:
 
 
 def judge_all(cases: Sequence[Case]) -> dict[tuple[str, Side], Judgement]:
-    """Every case and its twin, on two sizes, beside the shipped baseline."""
+    """Every case and its twin, on two sizes, beside the shipped baseline; PLACES cases sit together."""
     dataset, device = Dataset.open(default_path()), open_device("cuda")
+    forge = Forge(JudgeOptions(sessions=1, timeout_s=TIMEOUT_S, burst_pairs_min=4, burst_pairs=4), device)
+    try:
+        found: dict[tuple[str, Side], Judgement] = {}
+        for start in range(0, len(cases), PLACES):
+            found |= _judge(cases[start : start + PLACES], dataset, forge)
+        return found
+    finally:
+        device.close()
+
+
+def _judge(cases: Sequence[Case], dataset: Dataset, forge: Forge) -> dict[tuple[str, Side], Judgement]:
     definition = dataset.definition(DEFINITION)
     workloads = [w for w in dataset.workloads(definition) if w.axes["batch_size"] in ROWS]
     entries = {(case.name, side): solution(case, side) for case in cases for side in SIDES}
-    forge = Forge(JudgeOptions(sessions=1, timeout_s=TIMEOUT_S, burst_pairs_min=4, burst_pairs=4), device)
     built = [forge.build(entry) for entry in entries.values()]
-    sitting = forge.sitting(definition, find_baseline(definition, dataset, device), dataset)
+    sitting = forge.sitting(definition, find_baseline(definition, dataset, forge.device), dataset)
     traces: dict[str, list[Trace]] = {entry.name: [] for entry in entries.values()}
-    todo: list[tuple[object, Workload]] = [(one, workload) for workload in workloads for one in built]
-    for trace in sitting.traces(todo):  # type: ignore[arg-type]
-        traces[trace.solution or ""].append(trace)
-    return {key: Judgement(tuple(traces[entry.name])) for key, entry in entries.items()}
+    error = ""
+    try:
+        for trace in sitting.traces([(one, workload) for workload in workloads for one in built]):
+            traces[trace.solution or ""].append(trace)
+    except KernelMillError as caught:
+        error = f"{type(caught).__name__}: {caught}"
+    return {key: Judgement(tuple(traces[entry.name]), error) for key, entry in entries.items()}
 
 
 def believed(case: Case, side: Side) -> Mapping[str, float]:
