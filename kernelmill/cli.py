@@ -8,6 +8,7 @@ import typer
 
 COMMANDS = (
     "kernelmill.evaluator.commands",
+    "kernelmill.evaluator.tools.commands",
     "kernelmill.dataset.commands",
     "kernelmill.evaluator.report.commands",
     "kernelmill.trace_schema.commands",
