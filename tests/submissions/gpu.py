@@ -92,7 +92,7 @@ def main() -> int:
     cases, start = load_cases(GPU_CASES), time.monotonic()
     with ThreadPoolExecutor(6) as pool:
         fooled = dict(zip([case.name for case in cases], pool.map(bites, cases), strict=True))
-    print(f"naive harness: {time.monotonic() - start:.0f} s", flush=True)
+    print(f"naive harness: {time.monotonic() - start:.0f} s: {fooled}", flush=True)
     judged, wrong = judge_all(cases), 0
     for case in cases:
         honest = judged[case.name, "honest"]
