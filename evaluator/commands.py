@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, NoReturn
 
 import typer
 
 if TYPE_CHECKING:
+    from kernelmill.dataset import Dataset
+    from kernelmill.evaluator.devices import Named
+    from kernelmill.evaluator.executors import Spread
+    from kernelmill.evaluator.options import JudgeOptions
     from kernelmill.evaluator.plan import Job
     from kernelmill.evaluator.runner import Event, Runner
 
@@ -36,8 +41,13 @@ def run(
     ] = None,
     op_type: Annotated[list[str] | None, typer.Option(help="Only definitions of this op type; repeatable.")] = None,
     author: Annotated[list[str] | None, typer.Option(help="Only solutions of this author; repeatable.")] = None,
-    device: Annotated[str, typer.Option(help="auto or cpu.")] = "auto",
-    executor: Annotated[ExecutorKind, typer.Option(help="Where to run.")] = "local",
+    device: Annotated[
+        str, typer.Option(help="auto, cpu, cuda:0, several with commas, or all GPUs: all. With ray: what nodes offer.")
+    ] = "auto",
+    executor: Annotated[ExecutorKind, typer.Option(help="On this host, or on a Ray cluster.")] = "local",
+    ray_address: Annotated[
+        str | None, typer.Option(help="The Ray cluster.", show_default="RAY_ADDRESS, else the one on this host")
+    ] = None,
     timeout_s: Annotated[float, typer.Option(min=0.1, help="Deadline of one call, in seconds.")] = 60.0,
     sandbox: Annotated[
         SandboxKind, typer.Option(help="none runs foreign code as you: for code that you trust.")
@@ -49,17 +59,24 @@ def run(
     """Evaluate solutions; each trace is saved as it is made."""
     from kernelmill.evaluator.plan import Selection
 
-    if executor == "ray":
-        fail("--executor ray is not part of this version; use --executor local")
     selection = Selection(definition or (), solution or (), op_type or (), author or (), None, resume)
-    code = execute(dataset, selection, device, sandbox, timeout_s, save=not no_save, as_json=as_json)
+    where = Where(executor, device, ray_address)
+    code = execute(dataset, selection, where, sandbox, timeout_s, save=not no_save, as_json=as_json)
     raise typer.Exit(code)
+
+
+class Where(NamedTuple):
+    """What judges, as it was asked for."""
+
+    executor: ExecutorKind
+    device: str
+    ray_address: str | None
 
 
 def execute(
     path: Path | None,
     selection: object,
-    device: str,
+    where: Where,
     sandbox: SandboxKind,
     timeout_s: float,
     *,
@@ -68,35 +85,53 @@ def execute(
 ) -> int:
     """The run itself; its exit code."""
     from kernelmill.dataset import Dataset
-    from kernelmill.evaluator.devices import open_device
     from kernelmill.evaluator.options import JudgeOptions
     from kernelmill.evaluator.plan import Selection, check_writable, jobs
-    from kernelmill.evaluator.run import Forge
-    from kernelmill.evaluator.runner import Runner
     from kernelmill.trace_schema.errors import DatasetError, InternalError
 
     assert isinstance(selection, Selection)
-    try:
-        judged_on = open_device(device)
-        opened = Dataset.open(path)
-        typer.echo(f"dataset: {opened.root}", err=True)
-        if save:
-            check_writable(opened)
-        todo = list(jobs(opened, selection, judged_on))
-        forge = Forge(JudgeOptions(timeout_s=timeout_s, sandbox=sandbox), judged_on)
-    except DatasetError as error:
-        fail(error)
-    except InternalError as error:
-        fail(error, 1)
-    runner = Runner(opened, forge, save=save)
-    show(runner, todo, as_json)
+    with ExitStack() as stack:
+        try:
+            opened = Dataset.open(path)
+            typer.echo(f"dataset: {opened.root}", err=True)
+            if save:
+                check_writable(opened)
+            runner, seen = judges(opened, where, JudgeOptions(timeout_s=timeout_s, sandbox=sandbox), stack, save=save)
+            todo = list(jobs(opened, selection, seen))
+        except DatasetError as error:
+            fail(error)
+        except InternalError as error:
+            fail(error, 1)
+        show(runner, todo, as_json)
     broken = [problem for problem in opened.problems() if not problem.file.startswith("traces/")]
     for problem in broken:
         typer.echo(f"kernelmill: not read: {problem}", err=True)
     return 2 if broken else runner.exit_code
 
 
-def show(runner: Runner, todo: list[Job], as_json: bool) -> None:
+def judges(
+    dataset: Dataset, where: Where, options: JudgeOptions, stack: ExitStack, *, save: bool
+) -> tuple[Runner | Spread, Named]:
+    """What runs jobs, and the device to plan for: one in this process, or executors, which `stack` closes."""
+    from kernelmill.evaluator.devices import device_names, open_device
+    from kernelmill.evaluator.executors import Executor, LocalExecutor, RayExecutor, Spread
+    from kernelmill.evaluator.run import Forge
+    from kernelmill.evaluator.runner import Runner
+
+    names = [] if where.executor == "ray" else device_names(where.device)
+    if len(names) == 1:
+        device = open_device(names[0])
+        return Runner(dataset, Forge(options, device), save=save), device
+    executor: Executor
+    if where.executor == "ray":
+        executor = RayExecutor(where.device, options, address=where.ray_address)
+    else:
+        executor = LocalExecutor(names, options)
+    stack.callback(executor.close)
+    return Spread(dataset, executor, save=save), executor.seen
+
+
+def show(runner: Runner | Spread, todo: list[Job], as_json: bool) -> None:
     """Progress on stderr, data on stdout."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

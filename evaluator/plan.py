@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kernelmill.evaluator.devices import Device
+from kernelmill.evaluator.devices import Named
 from kernelmill.evaluator.options import JUDGE_VERSION
 from kernelmill.evaluator.run import BASELINE_AUTHOR, is_for
 from kernelmill.trace_schema import Definition, Solution, Workload
@@ -45,7 +45,7 @@ class Job:
         return len(self.solutions) * len(self.workloads) - len(self.done)
 
 
-def jobs(dataset: Dataset, selection: Selection, device: Device | None = None) -> Iterator[Job]:
+def jobs(dataset: Dataset, selection: Selection, device: Named | None = None) -> Iterator[Job]:
     """In the dataset's order, and on a GPU only what is meant for one.
 
     Raises DatasetError for names that are not there, with the nearest ones.
@@ -61,7 +61,7 @@ def jobs(dataset: Dataset, selection: Selection, device: Device | None = None) -
                 yield job
 
 
-def _job(dataset: Dataset, definition: Definition, selection: Selection, device: Device | None) -> Job:
+def _job(dataset: Dataset, definition: Definition, selection: Selection, device: Named | None) -> Job:
     solutions = [
         solution
         for solution in dataset.solutions(definition)
@@ -80,7 +80,7 @@ def _done(
     definition: Definition,
     solutions: Sequence[Solution],
     workloads: Sequence[Workload],
-    device: Device | None,
+    device: Named | None,
 ) -> frozenset[tuple[str, str]]:
     pairs = {(solution.hash(), workload.hash()) for solution in solutions for workload in workloads}
     current = definition.hash()

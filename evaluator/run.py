@@ -120,7 +120,7 @@ class Forge:
         assert isinstance(artifact, Artifact)
         sandbox, options = self._worker_sandbox, self._options
         if self.device.kind == "cpu":
-            return Sitting(definition, artifact, built[1], sandbox, options, dataset)
+            return Sitting(definition, artifact, built[1], sandbox, options, dataset, self.device)
         from kernelmill.evaluator.burst.sitting import BurstSitting
 
         return BurstSitting(definition, artifact, built[1], sandbox, options, dataset, self.device)

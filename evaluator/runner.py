@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -38,35 +39,38 @@ class Runner:
         self._forge = forge
         self._save = save
         self._builds: dict[str, Future[Built]] = {}
-        self.harness_errors = 0
-        self.dataset_errors = 0
+        self._counts: Counter[str] = Counter()
 
     @property
     def exit_code(self) -> int:
-        """0 all evaluated, 1 a fault of ours, 2 one of the dataset."""
-        return 2 if self.dataset_errors else 1 if self.harness_errors else 0
+        return exit_code(self._counts)
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Event]:
         """Everything is compiled before the first clock runs."""
-        with ThreadPoolExecutor(max_workers=core_count()) as pool:
-            for job in jobs:
-                for solution in job.solutions:
-                    self._builds.setdefault(solution.hash(), pool.submit(self._forge.build, solution))
-            for number, build in enumerate(self._builds.values(), 1):
-                _wait(build)
-                yield Event("building", f"built {number} of {len(self._builds)}")
+        yield from self.build(jobs)
         for job in jobs:
             yield from self._guarded(job.definition.name, lambda job=job: self._job(job))  # type: ignore[misc]
+
+    def build(self, jobs: Sequence[Job]) -> Iterator[Event]:
+        """Compile what was not compiled before; `run` then finds it."""
+        solutions = {solution.hash(): solution for job in jobs for solution in job.solutions}
+        fresh = [solution for key, solution in solutions.items() if key not in self._builds]
+        with ThreadPoolExecutor(max_workers=core_count()) as pool:
+            for solution in fresh:
+                self._builds[solution.hash()] = pool.submit(self._forge.build, solution)
+            for number, solution in enumerate(fresh, 1):
+                _wait(self._builds[solution.hash()])
+                yield Event("building", f"built {number} of {len(fresh)}")
 
     def _guarded(self, what: str, work: Callable[[], Iterator[Event]]) -> Iterator[Event]:
         """Whose fault is it? One definition's trouble leaves the others alone."""
         try:
             yield from work()
         except DatasetError as error:
-            self.dataset_errors += 1
+            self._counts["dataset_error"] += 1
             yield Event("dataset_error", f"{what}: {error}")
         except InternalError as error:
-            self.harness_errors += 1
+            self._counts["harness_error"] += 1
             yield Event("harness_error", f"{what}: {error}")
 
     def _job(self, job: Job) -> Iterator[Event]:
@@ -91,6 +95,11 @@ class Runner:
             return
         own = Built(solution, built.result)  # twins share a build, not a name
         todo += [(own, w) for w in job.workloads if (solution.hash(), w.hash()) not in job.done]
+
+
+def exit_code(counts: Counter[str]) -> int:
+    """Of a run that told so many events of each kind: 0 all evaluated, 1 a fault of ours, 2 one of the dataset."""
+    return 2 if counts["dataset_error"] else 1 if counts["harness_error"] else 0
 
 
 def _wait(build: Future[Built]) -> None:

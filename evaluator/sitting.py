@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kernelmill.evaluator.builders import Artifact, BuildError
 from kernelmill.evaluator.case import Case, make_case
 from kernelmill.evaluator.compare import comparator_for
-from kernelmill.evaluator.devices.cpu import Cpu
+from kernelmill.evaluator.devices import Device
 from kernelmill.evaluator.judge import Match, Outcome
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.evaluator.reference import Reference
@@ -76,6 +76,7 @@ class Sitting:
         sandbox: Sandbox,
         options: JudgeOptions,
         dataset: Dataset | None,
+        device: Device,
     ) -> None:
         self._definition = definition
         self._comparator = comparator_for(definition)
@@ -87,7 +88,7 @@ class Sitting:
         self._static: dict[tuple[str, tuple[int, ...]], torch.Tensor] = {}
         self.notices: list[str] = []
         """What was not judged, and why; no trace is made for it."""
-        self._sitter = Sitter(definition, baseline.solution, secrets.token_hex(8), sandbox.kind, Cpu())
+        self._sitter = Sitter(definition, baseline.solution, secrets.token_hex(8), sandbox.kind, device)
 
     def traces(self, todo: Sequence[tuple[Built, Workload]]) -> Iterator[Trace]:
         """Judge these pairs; each trace is given as soon as it is known. Raises DatasetError, InternalError."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelmill.evaluator.devices.base import Device, Lent
-from kernelmill.evaluator.devices.open import open_device
+from kernelmill.evaluator.devices.base import Device, Lent, Named
+from kernelmill.evaluator.devices.open import device_names, open_device, open_free
 
-__all__ = ["Device", "Lent", "open_device"]
+__all__ = ["Device", "Lent", "Named", "device_names", "open_device", "open_free"]

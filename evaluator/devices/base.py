@@ -34,6 +34,16 @@ class Lent(Protocol):
     def close(self) -> None: ...
 
 
+class Named(Protocol):
+    """What planning a run needs to know of a device, which another process may own."""
+
+    @property
+    def kind(self) -> Kind: ...
+
+    @property
+    def model(self) -> str: ...
+
+
 class Device(Protocol):
     """One processor that kernels are judged on."""
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelmill.dataset.paths import default_cache
 from kernelmill.evaluator import driver, machine
 from kernelmill.evaluator.cost import Work
 from kernelmill.evaluator.devices.base import Device, Kind
 from kernelmill.evaluator.devices.health import Health
+from kernelmill.evaluator.devices.own import own
 from kernelmill.trace_schema import Device as DeviceRecord
 from kernelmill.trace_schema import Environment
 from kernelmill.trace_schema.errors import InternalError
@@ -68,11 +66,11 @@ class Cuda(Device):
 
         self.name = f"cuda:{index}"
         self.nodes = (f"/dev/nvidia{index}", *CONTROL_NODES)
+        self._properties = torch.cuda.get_device_properties(index)
+        self._lock = own(f"gpu-{self._properties.uuid}")  # first: a context would disturb the judge who has it
         torch.cuda.set_device(index)
         torch.zeros(1, device=self.name)  # makes the context that the driver's calls use
-        self._properties = torch.cuda.get_device_properties(index)
         self.target = f"sm_{self._properties.major}{self._properties.minor}"
-        self._lock = _own(f"gpu-{self._properties.uuid}")
         self.health = Health(index)
 
     @property
@@ -157,18 +155,3 @@ class Cuda(Device):
 
     def close(self) -> None:
         os.close(self._lock)
-
-
-def _own(name: str) -> int:
-    """Take the lock that says: this device is mine. It goes with the process."""
-    folder = Path(default_cache()) / "devices"
-    folder.mkdir(parents=True, exist_ok=True)
-    fd = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        raise InternalError(
-            f"{name} is being used by another judge; wait for it, or find it with: fuser {folder / name}.lock"
-        ) from None
-    return fd

@@ -112,7 +112,9 @@ def test_filters_choose_and_no_save_saves_nothing(command: Command) -> None:
         (("-d", "rmsnorm_h9"), "rmsnorm_h8"),
         (("-s", "torch_nrom"), "torch_norm"),
         (("--device", "cuda"), "use --device cpu"),
-        (("--executor", "ray"), "use --executor local"),
+        (("--device", "cpu,cpu"), "names cpu twice"),
+        (("--device", "cpu,cuda:99"), "device 'cuda:99' cannot be used"),
+        (("--executor", "ray", "--ray-address", "127.0.0.1:1"), "no Ray cluster is reached at 127.0.0.1:1"),
         (("--sandbox", "docker"), "docker"),
     ],
 )
