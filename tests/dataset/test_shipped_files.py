@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from kernelmill.dataset import Dataset
 from kernelmill.dataset.catalogue.pack import definitions, solutions, write
 from kernelmill.dataset.derive.recipes import RECIPES
+from kernelmill.evaluator.run import is_for
 from kernelmill.trace_schema import Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
 from kernelmill.trace_schema.constraints import check, evaluate
 from tests.dataset.shipped import DATA, NAMES, files, shipped_definition
@@ -155,12 +156,13 @@ def test_the_demo_slice_takes_three_workloads_of_each_definition(dataset: Datase
         assert set(uuids) <= {workload.uuid for workload in workloads(dataset, name)}
 
 
-def test_each_definition_has_one_baseline_and_a_kernel_of_its_own() -> None:
-    authors = Counter((one.definition, one.author) for one in solutions())
+def test_each_definition_has_one_baseline_a_device_and_a_kernel_of_its_own() -> None:
+    authors = Counter((one.definition, one.author, is_for(one, "cpu")) for one in solutions())
     languages = Counter((one.definition, one.spec.language.value) for one in solutions())
     for name in NAMES:
-        assert authors[name, "baseline"] == 1
-        assert authors[name, "torch"] >= 1
+        assert authors[name, "baseline", True] == 1
+        assert authors[name, "baseline", False] <= 1
+        assert authors[name, "torch", True] >= 1
         assert languages[name, "cpp"] == 1
 
 
