@@ -47,6 +47,7 @@ class Result(NamedTuple):
 
     seconds: float
     start_s: float
+    lending_s: float
     latency_ms: Mapping[Key, float]
     ratio: Mapping[Key, float]
     verdicts: Mapping[str, int]
@@ -66,17 +67,18 @@ def judged_here(dataset: Dataset, device: Device, todo: Sequence[Job]) -> tuple[
     forge = Forge(JudgeOptions(), device)
     built = {solution.name: forge.build(solution) for job in todo for solution in job.solutions}
     traces: list[Trace] = []
-    began, start_s = time.monotonic(), 0.0
+    began, start_s, lending_s = time.monotonic(), 0.0, 0.0
     for job in todo:
         sitting: Any = forge.sitting(job.definition, find_baseline(job.definition, dataset, device), dataset)
         pairs: list[tuple[Built, Any]] = [(built[s.name], w) for w in job.workloads for s in job.solutions]
         traces += list(sitting.traces(pairs))
         start_s += sitting.start_s
+        lending_s += sitting.lending_s
     seconds = time.monotonic() - began
     timed = [(_key(trace), trace.evaluation.statistics) for trace in traces if trace.evaluation]
     latency = {key: found.median_ms for key, found in timed if found and found.median_ms}
     ratio = {key: found.ratio for key, found in timed if found and found.ratio}
-    return Result(seconds, start_s, latency, ratio, _count(t.evaluation for t in traces)), traces
+    return Result(seconds, start_s, lending_s, latency, ratio, _count(t.evaluation for t in traces)), traces
 
 
 def judged_there(folder: Path) -> Result:
@@ -94,7 +96,7 @@ def judged_there(folder: Path) -> Result:
     timed = [(_key(t), t.evaluation.performance) for t in found if t.evaluation.performance]
     latency = {key: float(p.latency_ms) for key, p in timed}
     ratio = {key: float(p.speedup_factor) for key, p in timed}
-    return Result(seconds, 0.0, latency, ratio, _count(t.evaluation for t in found))
+    return Result(seconds, 0.0, 0.0, latency, ratio, _count(t.evaluation for t in found))
 
 
 def _key(trace: Any) -> Key:
@@ -158,6 +160,9 @@ def report(name: str, results: Sequence[Result]) -> None:
     start = statistics.median(result.start_s for result in results)
     print(f"{name}: {results[-1].verdicts}")
     print(f"  wall {wall:.1f} s ({wall / max(1, count):.3f} s an evaluation), and {start:.1f} s to start and compile")
+    print(
+        f"  of it {statistics.median(result.lending_s for result in results):.1f} s to lend memory and capture bursts"
+    )
     print(f"  spread of {len(results)} repeats: latency {spread([r.latency_ms for r in results])}")
     print(f"  {'':>22} ratio   {spread([r.ratio for r in results])}", flush=True)
 

@@ -60,6 +60,8 @@ class BurstSitting:
         """What was not judged, and why; no trace is made for it."""
         self.start_s = 0.0
         """Seconds spent on starting workers, and on what they compile at the first workload."""
+        self.lending_s = 0.0
+        """Seconds spent on lending memory for the other workloads, and on capturing bursts."""
         self._sitter = Sitter(definition, baseline.solution, secrets.token_hex(8), sandbox.kind, device)
 
     def traces(self, todo: Sequence[tuple[Built, Workload]]) -> Iterator[Trace]:
@@ -121,7 +123,10 @@ class BurstSitting:
             match.play()
         finally:
             board.close()
-            self.start_s += match.seating_s if first else 0.0
+            if first:
+                self.start_s += match.seating_s
+            else:
+                self.lending_s += match.seating_s
         device.check()
         for built in entries:
             one = contestants[built.solution.hash()]
