@@ -27,7 +27,7 @@ PLAIN = [
 ]
 TRITON = [one for one in SHIPPED.values() if one.spec.language == "triton"]
 INTERPRETED = [one for one in TRITON if "tl.dot" not in one.files["main.py"]]
-"""Triton's interpreter multiplies matrices of bfloat16 by their bits, so it cannot tell whether such a kernel is right."""
+"""Triton's interpreter multiplies matrices of bfloat16 by their bits: of such kernels it says nothing."""
 NATIVE = [one for one in SHIPPED.values() if one.spec.language == "cpp"]
 ROWS = {"few rows": (0, 1, 2, 5), "enough rows for threads": (70, 131)}
 PORTABLE = {"x86_64": ["-march=x86-64-v3"]}
