@@ -173,7 +173,7 @@ def test_a_language_of_another_host_is_skipped_with_a_notice(command: Command) -
     done = command.run("run", str(command.root), "-s", "gpu")
     assert (done.returncode, done.stdout) == (0, "")
     assert "skipped" in done.stderr
-    assert "nvcc" in done.stderr
+    assert "needs an NVIDIA GPU; on a host that has one: kernelmill run --device cuda" in done.stderr
 
 
 def test_where_namespaces_are_forbidden_foreign_code_is_refused(command: Command, tmp_path: Path) -> None:

@@ -78,6 +78,8 @@ def own_namespace() -> str:
 
 def why_not() -> str | None:
     """Why no cage can be made on this host; None where it can."""
+    if any(ROOT.is_relative_to(hidden) for hidden in SCRATCH):
+        return f"the repository lies in {ROOT}, which the cage covers; try it elsewhere"
     trial = subprocess.run([*bubblewrap(), "true"], capture_output=True, text=True, check=False)
     return None if trial.returncode == 0 else f"bubblewrap cannot make namespaces here: {trial.stderr.strip()}"
 
