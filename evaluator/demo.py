@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +22,7 @@ from kernelmill.evaluator.commands import show
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.evaluator.plan import Job, Selection, jobs
 from kernelmill.evaluator.report.commands import report
-from kernelmill.evaluator.run import Forge
+from kernelmill.evaluator.run import Forge, is_for
 from kernelmill.evaluator.runner import Runner
 from kernelmill.evaluator.sandbox import probe
 
@@ -53,9 +54,10 @@ def copy_dataset(source: Path, target: Path) -> Dataset:
 
 
 def demo_jobs(dataset: Dataset, uuids: dict[str, list[str]]) -> list[Job]:
-    """One job a definition of the slice, on its demo workloads only."""
+    """One job a definition of the slice, on its demo workloads only, with what is meant for a CPU."""
     chosen = [uuid for several in uuids.values() for uuid in several]
-    return list(jobs(dataset, Selection(definitions=list(uuids), authors=AUTHORS, workloads=chosen)))
+    found = jobs(dataset, Selection(definitions=list(uuids), authors=AUTHORS, workloads=chosen))
+    return [replace(job, solutions=[one for one in job.solutions if is_for(one, "cpu")]) for job in found]
 
 
 def choose_sandbox() -> Literal["bwrap", "none"]:

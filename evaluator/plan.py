@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kernelmill.evaluator.devices import Named
 from kernelmill.evaluator.options import JUDGE_VERSION
 from kernelmill.evaluator.run import BASELINE_AUTHOR, is_for
-from kernelmill.trace_schema import Definition, Solution, Workload
+from kernelmill.trace_schema import Definition, Language, Solution, Workload
 from kernelmill.trace_schema.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Job:
 
 
 def jobs(dataset: Dataset, selection: Selection, device: Named | None = None) -> Iterator[Job]:
-    """In the dataset's order, and on a GPU only what is meant for one.
+    """In the dataset's order, and only what is meant for the device, or asked for by name.
 
     Raises DatasetError for names that are not there, with the nearest ones.
     """
@@ -66,13 +66,18 @@ def _job(dataset: Dataset, definition: Definition, selection: Selection, device:
         solution
         for solution in dataset.solutions(definition)
         if _wanted(solution.name, selection.solutions) and _wanted(solution.author, selection.authors)
-        if device is None or device.kind == "cpu" or is_for(solution, device.kind)
+        if solution.name in selection.solutions or _belongs(solution, device.kind if device else "cpu")
     ]
     solutions.sort(key=lambda solution: solution.author != BASELINE_AUTHOR)
     asked = selection.workloads
     workloads = [w for w in dataset.workloads(definition) if asked is None or w.uuid in asked]
     done = _done(dataset, definition, solutions, workloads, device) if selection.resume else frozenset()
     return Job(definition, solutions, workloads, done)
+
+
+def _belongs(solution: Solution, kind: str) -> bool:
+    """Whether it is meant for this kind of device. A CPU also gives Triton a verdict, and says of CUDA that it can't."""
+    return is_for(solution, kind) or (kind == "cpu" and solution.spec.language is not Language.PYTHON)
 
 
 def _done(

@@ -8,6 +8,7 @@ import pytest
 
 from kernelmill.dataset import Dataset
 from kernelmill.dataset.paths import default_path
+from kernelmill.evaluator.demo import demo_jobs
 from kernelmill.evaluator.devices.cpu import Cpu
 from kernelmill.evaluator.plan import Selection, jobs
 from kernelmill.evaluator.run import find_baseline, is_for
@@ -51,6 +52,26 @@ def test_on_a_gpu_only_what_is_meant_for_one_is_judged() -> None:
     assert {solution.spec.language.value for solution in job.solutions} == {"python", "triton", "cuda"}
     assert all(is_for(solution, "cuda") for solution in job.solutions)
     assert job.solutions[0].author == "baseline"
+
+
+def test_on_a_cpu_python_for_a_gpu_is_left_out_unless_it_is_asked_for() -> None:
+    dataset = Dataset.open(default_path())
+    (job,) = jobs(dataset, Selection(definitions=[NAME]), Cpu())
+    names = {solution.name for solution in job.solutions}
+    assert "flashinfer_rmsnorm_h4096" not in names
+    assert {"triton_row_rmsnorm_h4096", "cuda_row_rmsnorm_h4096", "torch_compile_rmsnorm_h4096"} <= names
+    (asked,) = jobs(dataset, Selection(solutions=["flashinfer_rmsnorm_h4096"]), Cpu())
+    assert [solution.name for solution in asked.solutions] == ["flashinfer_rmsnorm_h4096"]
+
+
+def test_the_demo_judges_what_is_meant_for_a_cpu() -> None:
+    dataset = Dataset.open(default_path())
+    (job,) = demo_jobs(dataset, {NAME: [next(iter(dataset.workloads(dataset.definition(NAME)))).uuid]})
+    assert [solution.name for solution in job.solutions] == [
+        "torch_compile_rmsnorm_h4096",
+        "cpp_simd_rmsnorm_h4096",
+        "triton_row_rmsnorm_h4096",
+    ]
 
 
 def test_each_kind_of_device_has_a_baseline_of_its_own() -> None:
