@@ -76,7 +76,7 @@ def _job(dataset: Dataset, definition: Definition, selection: Selection, device:
 
 
 def _belongs(solution: Solution, kind: str) -> bool:
-    """Whether it is meant for this kind of device. A CPU also gives Triton a verdict, and says of CUDA that it can't."""
+    """Whether it is meant for this device. A CPU also gives Triton a verdict, and says of CUDA that it can't."""
     return is_for(solution, kind) or (kind == "cpu" and solution.spec.language is not Language.PYTHON)
 
 
