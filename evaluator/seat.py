@@ -51,41 +51,24 @@ class Played(NamedTuple):
     """The judge's own copies."""
 
 
-class Seat:
-    """One worker for one artefact. Started when first needed; a lost worker is replaced at the next workload."""
+class WorkerSeat:
+    """One worker for one artefact: started when first needed, and replaced at the next workload once it is lost."""
 
-    def __init__(self, artifact: Artifact, sandbox: Sandbox, options: JudgeOptions) -> None:
+    def __init__(self, artifact: Artifact, sandbox: Sandbox, options: JudgeOptions, env: Mapping[str, str]) -> None:
+        """`env` is what the worker gets beside the artefact's own."""
         self._artifact = artifact
         self._sandbox = sandbox
         self._options = options
+        self._env = {**artifact.worker_env, **env}
         self._worker: WorkerProcess | None = None
         self._is_loaded = False
-        self._memory: OutputMemory | None = None
-
-    def prepare(self, case: Case, inputs: Inputs, shared: InputMemory) -> None:
-        """Start if need be, and lend this workload's memory. Raises Rejected."""
-        self._case, self._inputs, self._shared = case, inputs, shared
-        updated = [tensor for tensor in case.tensors if tensor.role == "inout"]
-        if self._memory is not None:
-            self._memory.close()
-        self._memory = OutputMemory(case.passed_outputs, updated, shared.dynamic.slots)
-        self._updated = updated
-        try:
-            worker = self._loaded()
-            passed = self._artifact.destination_passing
-            worker.bind(*bind_request(0, case, shared, self._memory, passed=passed))
-        except RequestFailed as error:
-            self.drop()
-            raise Rejected(Verdict.RUNTIME_ERROR, f"loading failed: {last_line(error.failure)}", error.log) from error
-        except WorkerLost as error:
-            raise self._lost(error) from error
 
     def start(self) -> None:
         """Begin to start a worker, without waiting for it: all of a sitting's workers start side by side."""
         self._worker = WorkerProcess(
             self._sandbox,
             self._artifact.directory,
-            env=self._artifact.worker_env,
+            env=self._env,
             limits=self._options.limits,
             start_s=self._options.start_timeout_s,
         )
@@ -105,6 +88,47 @@ class Seat:
             self._worker.load(Load(0, artifact.kind, directory, artifact.entry, artifact.symbol, passing, "declared"))
             self._is_loaded = True
         return self._worker
+
+    def _lost(self, error: WorkerLost) -> Rejected:
+        self._worker, self._is_loaded = None, False
+        verdict = LOST_VERDICTS.get(error.kind, Verdict.RESOURCE_EXCEEDED)
+        return Rejected(verdict, str(error), error.log)
+
+    @property
+    def log(self) -> str:
+        return self._worker.log if self._worker else ""
+
+    def drop(self) -> None:
+        """Kill the worker; the next workload gets a fresh one."""
+        if self._worker is not None:
+            self._worker.close()
+        self._worker, self._is_loaded = None, False
+
+
+class Seat(WorkerSeat):
+    """A seat whose worker plays single calls."""
+
+    def __init__(self, artifact: Artifact, sandbox: Sandbox, options: JudgeOptions) -> None:
+        super().__init__(artifact, sandbox, options, {})
+        self._memory: OutputMemory | None = None
+
+    def prepare(self, case: Case, inputs: Inputs, shared: InputMemory) -> None:
+        """Start if need be, and lend this workload's memory. Raises Rejected."""
+        self._case, self._inputs, self._shared = case, inputs, shared
+        updated = [tensor for tensor in case.tensors if tensor.role == "inout"]
+        if self._memory is not None:
+            self._memory.close()
+        self._memory = OutputMemory(case.passed_outputs, updated, shared.dynamic.slots)
+        self._updated = updated
+        try:
+            worker = self._loaded()
+            passed = self._artifact.destination_passing
+            worker.bind(*bind_request(0, case, shared, self._memory, passed=passed))
+        except RequestFailed as error:
+            self.drop()
+            raise Rejected(Verdict.RUNTIME_ERROR, f"loading failed: {last_line(error.failure)}", error.log) from error
+        except WorkerLost as error:
+            raise self._lost(error) from error
 
     def play(self, slot: int, content: Content, before: Callable[[], None], *, audit: bool) -> Played:
         """One call in `slot`. `before` runs last before the clock starts. `audit`: look again for late work."""
@@ -147,7 +171,7 @@ class Seat:
         if audit or unwritten:
             self._worker.breathe(BREATH_S)
             later = self._copies(slot)
-            if any(_differ(outputs[name], later[name]) for name in outputs):
+            if any(differ(outputs[name], later[name]) for name in outputs):
                 raise Rejected(
                     Verdict.CHEAT_DETECTED, "async_output: outputs changed after it had said done", self._worker.log
                 )
@@ -156,21 +180,6 @@ class Seat:
                 Verdict.INCORRECT_NUMERICAL, f"left {8 * unwritten} bytes of its outputs unwritten", self._worker.log
             )
 
-    def _lost(self, error: WorkerLost) -> Rejected:
-        self._worker, self._is_loaded = None, False
-        verdict = LOST_VERDICTS.get(error.kind, Verdict.RESOURCE_EXCEEDED)
-        return Rejected(verdict, str(error), error.log)
-
-    @property
-    def log(self) -> str:
-        return self._worker.log if self._worker else ""
-
-    def drop(self) -> None:
-        """Kill the worker; the next workload gets a fresh one."""
-        if self._worker is not None:
-            self._worker.close()
-        self._worker, self._is_loaded = None, False
-
     def close(self) -> None:
         self.drop()
         if self._memory is not None:
@@ -178,7 +187,7 @@ class Seat:
             self._memory = None
 
 
-def _differ(one: torch.Tensor, two: torch.Tensor) -> bool:
+def differ(one: torch.Tensor, two: torch.Tensor) -> bool:
     """Bitwise: NaN payloads count."""
     import torch
 

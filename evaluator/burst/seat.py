@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from kernelmill.evaluator.builders import Artifact
 from kernelmill.evaluator.burst.board import Board
 from kernelmill.evaluator.burst.layout import Region
-from kernelmill.evaluator.client import RequestFailed, WorkerLost, WorkerProcess
+from kernelmill.evaluator.client import RequestFailed, WorkerLost
 from kernelmill.evaluator.devices import Device
 from kernelmill.evaluator.options import JudgeOptions
-from kernelmill.evaluator.protocol import Load
 from kernelmill.evaluator.sandbox import Sandbox
-from kernelmill.evaluator.seat import BREATH_S, FAILURE_VERDICTS, LOST_VERDICTS, Rejected, last_line
+from kernelmill.evaluator.seat import BREATH_S, FAILURE_VERDICTS, Rejected, WorkerSeat, differ, last_line
 from kernelmill.evaluator.worker import DEVICE
 from kernelmill.trace_schema import Verdict
 
@@ -37,34 +36,15 @@ class Played(NamedTuple):
     """[calls, *shape] by name: the judge's own copies."""
 
 
-class BurstSeat:
-    """One worker for one artefact. A lost worker is replaced at the next workload."""
+class BurstSeat(WorkerSeat):
+    """A seat whose worker plays bursts."""
 
     def __init__(self, artifact: Artifact, sandbox: Sandbox, options: JudgeOptions, device: Device) -> None:
-        self._artifact = artifact
-        self._sandbox = sandbox
-        self._options = options
+        super().__init__(artifact, sandbox, options, {DEVICE: device.name})
         self._device = device
-        self._worker: WorkerProcess | None = None
-        self._is_loaded = False
         self._region: Region | None = None
         self.captured = True
         """Whether the bursts of this workload are graphs."""
-
-    def start(self) -> None:
-        """Begin to start a worker, without waiting for it."""
-        self._worker = WorkerProcess(
-            self._sandbox,
-            self._artifact.directory,
-            env={**self._artifact.worker_env, DEVICE: self._device.name},
-            limits=self._options.limits,
-            start_s=self._options.start_timeout_s,
-        )
-
-    def settle(self) -> None:
-        """Wait until the worker is up, and freeze it."""
-        if self._worker is not None:
-            self._worker.settle()
 
     def reserve(self, capacity: int) -> None:
         """Own so much output memory for the whole sitting."""
@@ -88,17 +68,6 @@ class BurstSeat:
             raise _refused(error) from error
         except WorkerLost as error:
             raise self._lost(error) from error
-
-    def _loaded(self) -> WorkerProcess:
-        if self._worker is None:
-            self.start()
-        assert self._worker is not None
-        if not self._is_loaded:
-            artifact, directory = self._artifact, self._worker.artifact
-            passing = artifact.destination_passing
-            self._worker.load(Load(0, artifact.kind, directory, artifact.entry, artifact.symbol, passing, "declared"))
-            self._is_loaded = True
-        return self._worker
 
     def _draw_sites(self) -> None:
         """Where to peek: everywhere in little outputs, else at secret words, and the last of the last slot."""
@@ -180,7 +149,7 @@ class BurstSeat:
         if audit or unwritten:
             time.sleep(BREATH_S)
             later = self._snapshot(count)
-            if not all(_same_bits(outputs[name], later[name]) for name in outputs):
+            if any(differ(outputs[name], later[name]) for name in outputs):
                 raise Rejected(Verdict.CHEAT_DETECTED, "async_output: outputs changed after it had said done", log)
         if unwritten:
             raise Rejected(Verdict.INCORRECT_NUMERICAL, f"left {unwritten} words of its outputs unwritten", log)
@@ -210,20 +179,6 @@ class BurstSeat:
                 same = same.all(dim=1)
             yield same.sum()
 
-    def _lost(self, error: WorkerLost) -> Rejected:
-        self._worker, self._is_loaded = None, False
-        return Rejected(LOST_VERDICTS.get(error.kind, Verdict.RESOURCE_EXCEEDED), str(error), error.log)
-
-    @property
-    def log(self) -> str:
-        return self._worker.log if self._worker else ""
-
-    def drop(self) -> None:
-        """Kill the worker; the next workload gets a fresh one."""
-        if self._worker is not None:
-            self._worker.close()
-        self._worker, self._is_loaded = None, False
-
     def close(self) -> None:
         self.drop()
         if self._region is not None:
@@ -235,13 +190,6 @@ def _narrow(poison: int, words: torch.Tensor) -> int:
     """As much of the pattern as fits into a word."""
     bits = 8 * words.element_size()
     return poison & ((1 << (bits - 1)) - 1) if bits < 64 else poison
-
-
-def _same_bits(one: torch.Tensor, two: torch.Tensor) -> bool:
-    """NaN payloads count."""
-    import torch
-
-    return torch.equal(one.reshape(-1).view(torch.uint8), two.reshape(-1).view(torch.uint8))
 
 
 def _refused(error: RequestFailed) -> Rejected:

@@ -1,8 +1,7 @@
-"""What a GPU says of itself: clocks, temperature, throttling, whose processes it runs, and errors it had."""
+"""What a GPU says of itself: clocks, temperature, throttling, and errors it had."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -68,13 +67,6 @@ class Health:
             raise InternalError(
                 f"the GPU reported Xid {event.eventData}; take it out of service until: nvidia-smi -q shows it healthy"
             )
-
-    def strangers(self) -> list[int]:
-        """Processes on the GPU that are not this one's children."""
-        if self._nvml is None:
-            return []
-        running = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._device)
-        return [process.pid for process in running if process.pid != os.getpid()]
 
 
 WORKERS_OWN = (13, 31, 43, 45, 109)
