@@ -45,7 +45,10 @@ class Mount:
 
 
 class Completed(NamedTuple):
-    """A finished command. `limit` names what it was killed for: "memory", "pids", "log", "time" or None."""
+    """A finished command. `limit` names what it hit: "memory", "pids", "log", else "time" or None.
+
+    A fork bomb that holds on at its limit until its time is up hit "pids": the cause, not the symptom.
+    """
 
     returncode: int
     output: str
@@ -140,7 +143,7 @@ class Process:
         self.drain()
         limit = self.limit_hit()
         returncode = self.close()
-        return Completed(returncode, self.log, timed_out, "time" if timed_out else limit)
+        return Completed(returncode, self.log, timed_out, limit or ("time" if timed_out else None))
 
     def exit_code(self) -> int:
         """Of a command that has hung up: its own code if it ends within a moment, else that of being killed."""
