@@ -78,6 +78,12 @@ class Query(NamedTuple):
     status: str | None = None
 
 
+def index_file(root: Path, cache: Path) -> Path:
+    """Where the index of the dataset at the real path `root` is kept; whoever deletes the one deletes the other."""
+    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
+    return cache / "index" / f"{name}-{_FORMAT}-{kernelmill.__version__}.sqlite"
+
+
 class Index:
     """Safe to share between threads; processes share the file behind it."""
 
@@ -86,8 +92,7 @@ class Index:
         self._tree_problems: list[Problem] = []
         self._lock = threading.RLock()
         self._closer: weakref.finalize[..., Index] | None = None
-        name = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
-        self._file: Path | None = cache / "index" / f"{name}-{_FORMAT}-{kernelmill.__version__}.sqlite"
+        self._file: Path | None = index_file(root, cache)
         self._connect()
 
     def refresh(self) -> None:

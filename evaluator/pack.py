@@ -50,12 +50,17 @@ def _text(path: Path) -> str:
         raise SubmissionError(f"{path} is not UTF-8 text ({error}); a solution holds sources only") from error
 
 
-def unpack(file: Path, parent: Path) -> Path:
-    """Write a Solution's sources and its `solution.json` below a new folder of `parent`; the folder."""
+def read_solution(file: Path) -> Solution:
+    """Raises SubmissionError with the field at fault."""
     try:
-        solution = Solution.model_validate_json(file.read_bytes())
+        return Solution.model_validate_json(file.read_bytes())
     except (OSError, ValidationError) as error:
         raise SubmissionError(f"{file}: {_short(error)}") from error
+
+
+def unpack(file: Path, parent: Path) -> Path:
+    """Write a Solution's sources and its `solution.json` below a new folder of `parent`; the folder."""
+    solution = read_solution(file)
     folder = parent / "".join(c if c.isalnum() or c in "-_." else "_" for c in solution.name).lstrip(".")
     if folder.exists():
         raise SubmissionError(f"{folder} exists already; remove it or unpack elsewhere")

@@ -12,6 +12,7 @@ COMMANDS = (
     "kernelmill.dataset.commands",
     "kernelmill.evaluator.report.commands",
     "kernelmill.trace_schema.commands",
+    "kernelmill.leaderboard.commands",
 )
 
 app = typer.Typer(

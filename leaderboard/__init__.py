@@ -1,1 +1,1 @@
-"""The service: not part of this version."""
+"""The service: takes submissions in, has them judged, ranks them, and loses nothing that it acknowledged."""

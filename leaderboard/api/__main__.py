@@ -1,0 +1,25 @@
+"""The API's process: `python -m kernelmill.leaderboard.api FD`, with a socket that is bound already."""
+
+from __future__ import annotations
+
+import sys
+
+import uvicorn
+
+from kernelmill.leaderboard import log
+from kernelmill.leaderboard.api.app import create_app
+from kernelmill.leaderboard.db.engine import Database
+from kernelmill.leaderboard.lifeline import end_with_parent
+from kernelmill.leaderboard.settings import Settings
+
+
+def main() -> None:
+    settings = Settings()
+    log.set_up(settings.log_level)
+    end_with_parent()
+    app = create_app(settings, Database(settings.url))
+    uvicorn.run(app, fd=int(sys.argv[1]), log_config=None, server_header=False, timeout_graceful_shutdown=5)
+
+
+if __name__ == "__main__":
+    main()

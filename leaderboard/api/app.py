@@ -1,0 +1,94 @@
+"""The application: every route, every layer, one place."""
+
+from __future__ import annotations
+
+import secrets
+
+from fastapi import APIRouter, FastAPI
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.sessions import SessionMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+import kernelmill
+from kernelmill.leaderboard.api import problems
+from kernelmill.leaderboard.api.context import Service
+from kernelmill.leaderboard.api.limits import BodyLimit, Limiter, Waiters
+from kernelmill.leaderboard.api.metrics import Metrics
+from kernelmill.leaderboard.api.routes import (
+    catalogue,
+    export,
+    leaderboard,
+    operations,
+    proposals,
+    public,
+    solutions,
+    submissions,
+    traces,
+)
+from kernelmill.leaderboard.api.watchman import Watchman
+from kernelmill.leaderboard.db.engine import Database
+from kernelmill.leaderboard.settings import Settings
+
+DESCRIPTION = """\
+Submit kernels, watch them being judged, read the boards. Reading needs no token; what changes something does:
+`Authorization: Bearer km_…`. Lists come in pages: give `next` as `cursor`. Errors are problem+json.
+"""
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "testserver")
+REFUSALS = {
+    400: "The request can't be read",
+    401: "The token is missing, unknown, expired or revoked",
+    403: "The token lacks the scope, or its author is banned",
+    404: "There is no such thing",
+    409: "Not in this state",
+    413: "The body is too large",
+    422: "A field can't be accepted",
+    429: "Too many requests or submissions; see Retry-After",
+    503: "The database does not answer",
+}
+
+
+def create_app(settings: Settings, database: Database) -> FastAPI:
+    """Raises InternalError for settings that do not go together."""
+    app = FastAPI(
+        title="KernelMill",
+        version=kernelmill.__version__,
+        description=DESCRIPTION,
+        responses={
+            status: {"model": problems.Problem, "description": text, "content": {problems.MEDIA: {}}}
+            for status, text in REFUSALS.items()
+        },
+    )
+    app.state.service = Service(
+        settings, database, Limiter(settings.read_rate, settings.write_rate), Waiters(settings.max_waiters)
+    )
+    app.state.metrics = Metrics()
+    _route(app)
+    problems.install(app)
+    _layer(app, settings)
+    return app
+
+
+def _route(app: FastAPI) -> None:
+    api = APIRouter(prefix="/api/v1")
+    for module in (catalogue, solutions, traces, leaderboard, submissions, proposals, export):
+        api.include_router(module.router)
+    app.include_router(api)
+    app.include_router(operations.router)
+    app.include_router(public.router)
+
+
+def _layer(app: FastAPI, settings: Settings) -> None:
+    """The last one added is the first that a request meets."""
+    if settings.oidc_issuer:
+        from kernelmill.leaderboard.api import signin
+
+        app.include_router(signin.router)
+        secret = settings.session_secret.get_secret_value() or secrets.token_urlsafe(32)
+        app.add_middleware(SessionMiddleware, secret_key=secret, same_site="lax", https_only=settings.auth, max_age=86400)
+    app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=1)
+    hosts = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]
+    if hosts or not settings.auth:
+        # Without auth a web page elsewhere could reach us through a name that it points to this host.
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts or list(LOOPBACK))
+    app.add_middleware(BodyLimit, most=settings.max_body_bytes)
+    app.add_middleware(Watchman, metrics=app.state.metrics)

@@ -1,0 +1,206 @@
+"""Shapes of requests and replies, for validation and for the OpenAPI document."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from kernelmill.trace_schema import Definition, Solution, Workload
+
+T = TypeVar("T")
+Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Uuid = Annotated[str, StringConstraints(min_length=1, max_length=255)]
+State = Literal["queued", "building", "judging", "done", "cancelled", "failed"]
+
+
+class Strict(BaseModel):
+    """A request: a field that nobody knows is a mistake of its writer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Page(BaseModel, Generic[T]):
+    """A page; `next` is the cursor of the following one, or null."""
+
+    items: list[T]
+    next: str | None
+
+
+class Listed(BaseModel, Generic[T]):
+    """A whole list."""
+
+    items: list[T]
+
+
+class DefinitionItem(BaseModel):
+    name: str
+    op_type: str
+    hash: str
+    description: str | None
+    workloads: int
+    solutions: int
+
+
+class EditionItem(BaseModel):
+    name: str
+    hash: str
+    is_open: bool
+    created_at: datetime
+
+
+class SolutionItem(BaseModel):
+    hash: str
+    name: str
+    definition: str
+    author: str
+    language: str
+    is_baseline: bool
+    derived_from: str | None
+    likeness: float | None
+    """Share of it that is in `derived_from`, where the service found that out."""
+    created_at: datetime
+
+
+class SolutionDetail(SolutionItem):
+    reports: list[ReportItem]
+    """What serving hosts told of it."""
+    solution: dict[str, Any]
+    """The Solution itself."""
+
+
+class SubmissionRequest(Strict):
+    """A solution to be judged."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "solution": {
+                        "name": "rmsnorm_mine",
+                        "definition": "rmsnorm_h4096",
+                        "author": "me",
+                        "spec": {
+                            "language": "python",
+                            "target_hardware": ["cpu"],
+                            "entry_point": "main.py::run",
+                            "destination_passing_style": False,
+                        },
+                        "sources": [{"path": "main.py", "content": "def run(hidden_states, weight): ..."}],
+                    },
+                    "ranked": False,
+                }
+            ]
+        }
+    )
+    solution: Solution
+    device_model: Name | None = None
+    """Where; any device that it is for, if left out."""
+    workload_uuids: Annotated[list[Uuid], Field(min_length=1, max_length=1000)] | None = None
+    """Only these, which makes it a private run; all, if left out."""
+    ranked: bool | None = None
+    """Whether it counts for the board; if left out, unless `workload_uuids` are given."""
+
+
+class Links(BaseModel):
+    self: str
+    events: str
+    solution: str
+    traces: str
+
+
+class SolutionRef(BaseModel):
+    hash: str
+    name: str
+    author: str
+    derived_from: str | None = None
+
+
+class SubmissionView(BaseModel):
+    """A submission as it stands. `position` counts who is before it, itself included, while it waits."""
+
+    id: str
+    state: State
+    position: int | None
+    eta_s: float | None
+    ranked: bool
+    definition: str
+    device_model: str | None
+    author: str
+    solution: SolutionRef
+    duplicate_of: str | None
+    outcome: Literal["passed", "not_passed"] | None
+    reason: str | None
+    expected: int
+    verdicts: dict[str, int]
+    """How many there are of each so far."""
+    attempts: int
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    links: Links
+
+
+class SubmissionAccepted(SubmissionView):
+    notes: list[str]
+    """What was changed or shared, and why."""
+
+
+class ProposalRequest(Strict):
+    """Workloads for a definition that is there, or a whole definition; one of the two."""
+
+    definition: Name | Definition
+    workloads: Annotated[list[Workload], Field(min_length=1, max_length=200)] | None = None
+    why: Annotated[str, StringConstraints(max_length=4000)] = ""
+
+
+class ProposalView(BaseModel):
+    id: int
+    kind: Literal["workloads", "definition"]
+    definition: str
+    author: str
+    state: Literal["open", "accepted", "rejected"]
+    why: str
+    created_at: datetime
+
+
+class Decision(Strict):
+    accept: bool
+
+
+class ReportRequest(Strict):
+    """What a serving host tells of a solution that it ran."""
+
+    solution_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    kind: Literal["withdrawn", "regressed"]
+    evidence: Annotated[dict[str, Any], Field(max_length=100)]
+    """Free JSON: host, device, library versions, what was seen."""
+
+
+class ReportItem(BaseModel):
+    kind: Literal["withdrawn", "regressed"]
+    author: str
+    evidence: dict[str, Any]
+    created_at: datetime
+
+
+class AuthorItem(BaseModel):
+    name: str
+    kind: Literal["person", "agent"]
+    model: str | None
+    harness: str | None
+    created_at: datetime
+
+
+class DeviceItem(BaseModel):
+    model: str
+    kind: str
+    arch: str | None
+    libs: dict[str, str]
+    is_judging: bool
+    """Whether a dispatcher offered it in the last minute."""
+    queued: int
+
+
+SolutionDetail.model_rebuild()

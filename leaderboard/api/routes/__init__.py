@@ -1,0 +1,1 @@
+"""One module a resource; each has a `router`."""

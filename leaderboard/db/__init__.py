@@ -1,0 +1,1 @@
+"""The database: tables, the engine for SQLite and PostgreSQL, and migrations."""

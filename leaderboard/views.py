@@ -1,0 +1,62 @@
+"""What a submission looks like from outside, at one moment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select
+
+from kernelmill.leaderboard import submissions
+from kernelmill.leaderboard.db import tables as t
+from kernelmill.leaderboard.tokens import Principal
+
+BASE = "/api/v1"
+
+
+def submission(connection: Connection, row: Row[Any]) -> dict[str, Any]:
+    """Of a row that `submissions.find` gave."""
+    number = row.duplicate_of or row.id
+    counted = (
+        select(t.Trace.verdict, func.count())
+        .where(t.Trace.submission_id == number, t.Trace.is_hidden.is_(False))
+        .group_by(t.Trace.verdict)
+    )
+    place = submissions.position(connection, row)
+    guess = submissions.eta_s(connection, row, place)
+    parent = connection.scalar(select(t.Solution.derived_from).where(t.Solution.hash == row.solution_hash))
+    return {
+        "id": row.id,
+        "state": row.state,
+        "position": place,
+        "eta_s": round(guess, 1) if guess is not None else None,
+        "ranked": row.is_ranked,
+        "definition": row.definition,
+        "device_model": row.device_model,
+        "author": row.author,
+        "solution": {
+            "hash": row.solution_hash,
+            "name": row.stored_name,
+            "author": row.author,
+            "derived_from": parent,
+        },
+        "duplicate_of": row.duplicate_of,
+        "outcome": row.outcome,
+        "reason": row.reason,
+        "expected": row.expected,
+        "verdicts": dict(sorted((verdict, count) for verdict, count in connection.execute(counted))),
+        "attempts": row.attempts,
+        "created_at": row.created_at.isoformat(),
+        "started_at": row.started_at.isoformat() if row.started_at else None,
+        "ended_at": row.ended_at.isoformat() if row.ended_at else None,
+        "links": {
+            "self": f"{BASE}/submissions/{row.id}",
+            "events": f"{BASE}/submissions/{row.id}/events",
+            "solution": f"{BASE}/solutions/{row.solution_hash}",
+            "traces": f"{BASE}/traces?submission={number}",
+        },
+    }
+
+
+def see(connection: Connection, number: str, who: Principal) -> dict[str, Any]:
+    """Raises NotFound."""
+    return submission(connection, submissions.find(connection, number, who))
