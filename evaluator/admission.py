@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from math import inf
+from typing import Self
 
 from kernelmill.trace_schema import Definition, Evaluation, Solution, Subject, Trace, Verdict, Workload
 
@@ -71,34 +72,71 @@ def read(trace: Trace) -> Judged | None:
     return Judged(trace.solution, trace.workload.uuid, device_model_of(trace), evaluation, evaluation.subject, order)
 
 
-class Admission:
-    """The rules for one definition.
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All that a board needs to know of a solution on it: its sources can stay where they are."""
 
-    `solutions` (by name) says which sources are current, and which is the baseline: the one by author "baseline".
-    Without it the source last judged under a name is current, and the baseline is the one last judged against.
+    hash: str
+    author: str
+    language: str
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.author == BASELINE_AUTHOR
+
+    @classmethod
+    def of(cls, solution: Solution) -> Self:
+        return cls(solution.hash(), solution.author, str(solution.spec.language))
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The rules for one definition on one device model: which texts are current, by hash.
+
+    `workload_hashes` is by uuid, `solution_hashes` by name.
     """
 
-    def __init__(
-        self,
+    device_model: str
+    definition_hash: str
+    workload_hashes: Mapping[str, str]
+    solution_hashes: Mapping[str, str | None]
+    baseline_hashes: frozenset[str | None]
+    accept_unsandboxed: bool = False
+
+    @classmethod
+    def of(
+        cls,
         definition: Definition,
-        workloads: Sequence[Workload],
-        judged: Sequence[Judged],
+        workloads: Iterable[Workload],
         *,
         device_model: str,
-        solutions: Mapping[str, Solution] | None = None,
+        listings: Mapping[str, Listing] | None,
+        judged: Sequence[Judged] = (),
         accept_unsandboxed: bool = False,
-    ) -> None:
-        self._device_model, self._accept_unsandboxed = device_model, accept_unsandboxed
-        self._definition_hash = definition.hash()
-        self._workload_hashes = {workload.uuid: workload.hash() for workload in workloads}
-        listed = {name: solution.hash() for name, solution in (solutions or {}).items()}
-        self._solution_hashes = _last_judged(judged) if solutions is None else listed
-        baselines = [name for name, solution in (solutions or {}).items() if solution.author == BASELINE_AUTHOR]
-        self._baseline_hashes = {listed[name] for name in baselines} or self._last_baseline(judged)
+    ) -> Self:
+        """`listings` (by name) says which sources are current, and which is the baseline: the one by author "baseline".
+
+        Where it is None, the source that was last `judged` under a name is current; where it has no baseline, the
+        one last judged against is.
+        """
+        listed = [] if listings is None else listings.values()
+        admission = cls(
+            device_model=device_model,
+            definition_hash=definition.hash(),
+            workload_hashes={workload.uuid: workload.hash() for workload in workloads},
+            solution_hashes=_last_judged(judged)
+            if listings is None
+            else {name: listing.hash for name, listing in listings.items()},
+            baseline_hashes=frozenset(listing.hash for listing in listed if listing.is_baseline),
+            accept_unsandboxed=accept_unsandboxed,
+        )
+        if admission.baseline_hashes:
+            return admission
+        return replace(admission, baseline_hashes=admission._last_baseline(judged))
 
     def refusal(self, judged: Judged) -> Ignored | None:
         """Why it does not count for this score. The device comes first: elsewhere the others will be told of it."""
-        if judged.device_model != self._device_model:
+        if judged.device_model != self.device_model:
             return Ignored.OTHER_DEVICE
         if not self.trusts(judged):
             return Ignored.UNSANDBOXED
@@ -106,38 +144,47 @@ class Admission:
             return Ignored.NO_STATISTICS
         return self._not_current(judged)
 
+    def refusal_unread(self, trace: Trace) -> Ignored:
+        """Why a trace that the judge did not write does not count."""
+        return Ignored.NO_STATISTICS if device_model_of(trace) == self.device_model else Ignored.OTHER_DEVICE
+
     def trusts(self, judged: Judged) -> bool:
         """Whether the judge can be believed at all: without a sandbox any solution could have forged it."""
-        return judged.sandboxed or self._accept_unsandboxed
+        return judged.sandboxed or self.accept_unsandboxed
 
     def is_current(self, judged: Judged) -> bool:
         """Whether the source judged is the one that its name stands for today."""
         source = judged.subject.solution_hash
-        return source is not None and self._solution_hashes.get(judged.solution) == source
+        return source is not None and self.solution_hashes.get(judged.solution) == source
 
     def _not_current(self, judged: Judged) -> Ignored | None:
         subject = judged.subject
         if not self.is_current(judged):
             return Ignored.SOLUTION
-        if subject.definition_hash != self._definition_hash:
+        if subject.definition_hash != self.definition_hash:
             return Ignored.DEFINITION
-        if self._workload_hashes.get(judged.workload) != subject.workload_hash or subject.workload_hash is None:
+        if self.workload_hashes.get(judged.workload) != subject.workload_hash or subject.workload_hash is None:
             return Ignored.WORKLOAD
-        if subject.baseline_hash not in self._baseline_hashes:
+        if subject.baseline_hash not in self.baseline_hashes:
             return Ignored.BASELINE
         return None
 
-    def _last_baseline(self, judgements: Sequence[Judged]) -> set[str | None]:
+    def _last_baseline(self, judgements: Sequence[Judged]) -> frozenset[str | None]:
         """Ratios to different baselines can't be compared: the one in use is the one of the latest judgement here."""
         here = [
             judged
             for judged in judgements
-            if judged.device_model == self._device_model
-            and judged.subject.definition_hash == self._definition_hash
+            if judged.device_model == self.device_model
+            and judged.subject.definition_hash == self.definition_hash
             and self.trusts(judged)
             and self.is_current(judged)
         ]
-        return {max(here, key=in_time).subject.baseline_hash} if here else set()
+        return frozenset({max(here, key=in_time).subject.baseline_hash} if here else ())
+
+
+def listed(solutions: Mapping[str, Solution] | None) -> dict[str, Listing] | None:
+    """Whole solutions as listings; None stays None."""
+    return None if solutions is None else {name: Listing.of(solution) for name, solution in solutions.items()}
 
 
 def device_model_of(trace: Trace) -> str:

@@ -1,97 +1,105 @@
-"""What the traces of one definition say together on one device model, solution by solution and workload by workload.
+"""What the traces of one definition say together on one device model, solution by solution.
 
-- Only the newest judge counts (the first number of its version), and of it one trace per measurement session.
-- A wrong answer is a wrong answer: no pass of the same source under the same judge undoes it. Other failures (a time
-  limit, a crash, a compiler out of memory) may be the host's, so there the latest judgement decides.
-- Three sittings or more are pooled, fewer give way to the latest: never the luckiest.
-- One CHEAT_DETECTED, on whatever device or workload and under whatever name, bars a source for good; a SUSPECT bars it
-  until a newer judge has looked at that workload again.
+It is found in two steps. A solution's share (`share_of`) rests on what was judged under its name and of its source, and
+on nothing of the others; `Findings.of` joins the shares. So when a trace comes in, one share is made anew, and the
+others can be kept as JSON. `record` has the rules inside a share.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, isfinite
 from statistics import median
+from typing import Self
 
-from kernelmill.evaluator.admission import Admission, Ignored, Judged, device_model_of, in_time, read
-from kernelmill.evaluator.statistics import MIN_SESSIONS, ONE, Kind, Ratio, pooled_ratio
-from kernelmill.trace_schema import Definition, Solution, Trace, Verdict, Workload
+from pydantic_core import from_json
 
-WRONG = frozenset(
-    {
-        Verdict.INCORRECT_SHAPE,
-        Verdict.INCORRECT_DTYPE,
-        Verdict.INCORRECT_NUMERICAL,
-        Verdict.RULE_VIOLATION,
-        Verdict.SUSPECT,
-        Verdict.CHEAT_DETECTED,
-    }
-)
+from kernelmill.evaluator.admission import Admission, Ignored, Judged, Listing, moment, read
+from kernelmill.evaluator.conditions import Conditions
+from kernelmill.evaluator.record import Record, record_of
+from kernelmill.trace_schema import Definition, InternalError, Trace, Workload
 
+HIDDEN = "hidden"
+"""The split of the operator's own workloads: a gate and never a term of the score, so that anyone can recompute it."""
+SHARE_FORMAT = 1
+"""To be raised when the same traces would make another share, or one that is written otherwise."""
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One solution on one workload; `ratio` is None unless it passed and was timed. Times in milliseconds."""
-
-    verdict: Verdict
-    reason: str | None = None
-    ratio: Ratio | None = None
-    solution_ms: float | None = None
-    baseline_ms: float | None = None
-    roofline_ms: float | None = None
-    traces: int = 1
-
-    @property
-    def passed(self) -> bool:
-        return self.verdict is Verdict.PASSED
+_Reading = tuple[Trace, Judged | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One solution's findings by workload uuid; `barred` says why it may be neither used nor ranked."""
+class Share:
+    """What one solution brings to a board; `record` is None where nothing counts.
+
+    `baseline` is what it was last judged against: when, by which judge, its name.
+    """
 
     solution: str
-    solution_hash: str
-    first_judged: str
-    findings: Mapping[str, Finding]
-    barred: str | None = None
+    record: Record | None = None
+    ignored: Mapping[Ignored, int] = field(default_factory=dict)
+    conditions: Conditions = field(default_factory=Conditions)
+    baseline: tuple[str, int, str] | None = None
 
-    @property
-    def traces(self) -> int:
-        """How many traces the findings rest on."""
-        return sum(finding.traces for finding in self.findings.values())
+    def to_json(self) -> str:
+        """One compact line of standard JSON."""
+        record = self.record and self.record.as_list()
+        ignored = [[str(reason), count] for reason, count in self.ignored.items()]
+        values = [SHARE_FORMAT, self.solution, record, ignored, self.conditions.as_list(), self.baseline]
+        return json.dumps(values, allow_nan=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Raises InternalError for another format than this version's: such a share must be made anew of its traces."""
+        made, *values = from_json(text)
+        if made != SHARE_FORMAT:
+            raise InternalError(f"a share in format {made!r}, where {SHARE_FORMAT} is read: make it anew of its traces")
+        solution, record, ignored, conditions, baseline = values
+        return cls(
+            solution,
+            record and Record.from_list(record),
+            {Ignored(reason): count for reason, count in ignored},
+            Conditions.from_list(conditions),
+            baseline and tuple(baseline),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that a score or a choice rests on."""
+    """All that a score or a choice rests on.
 
-    workloads: tuple[Workload, ...]
+    `baseline` names what the ratios are against; None where nothing was timed. `baseline_ms` has one time per workload
+    for all, the median over the sittings of solutions that aren't barred: so every solution meets the same weights, and
+    a workload has a time for those who failed it, too. `records` is by name, sorted.
+    """
+
+    public: tuple[Workload, ...]
+    hidden: tuple[Workload, ...]
     records: Mapping[str, Record]
     ignored: Mapping[Ignored, int]
-    counted: tuple[Judged, ...] = field(repr=False)
+    conditions: Conditions
+    baseline: str | None
+    baseline_ms: Mapping[str, float]
 
-    @property
-    def baseline(self) -> str | None:
-        """The name of what the ratios are against; None where nothing was timed."""
-        statistics = (judged.evaluation.statistics for judged in sorted(self.counted, key=in_time, reverse=True))
-        return next((stats.baseline for stats in statistics if stats and stats.baseline), None)
-
-    @property
-    def baseline_ms(self) -> dict[str, float]:
-        """One baseline time per workload for all: the median over the sittings of solutions that aren't barred.
-
-        So every solution meets the same weights, and a workload has a time for those who failed it, too.
-        """
-        times = defaultdict(list)
-        for record in (record for record in self.records.values() if not record.barred):
-            for uuid, finding in record.findings.items():
-                if finding.baseline_ms is not None:
-                    times[uuid].append(finding.baseline_ms)
-        return {uuid: median(values) for uuid, values in times.items()}
+    @classmethod
+    def of(cls, workloads: Iterable[Workload], shares: Iterable[Share]) -> Self:
+        """Joins shares in any order, one a solution, all made for these workloads."""
+        workloads, shares = tuple(workloads), sorted(shares, key=lambda share: share.solution)
+        records = {share.solution: share.record for share in shares if share.record}
+        ignored = Counter[Ignored]()
+        for share in shares:
+            ignored.update(share.ignored)
+        latest = max((share.baseline for share in shares if share.baseline), key=_in_time, default=None)
+        return cls(
+            public=tuple(workload for workload in workloads if workload.split != HIDDEN),
+            hidden=tuple(workload for workload in workloads if workload.split == HIDDEN),
+            records=records,
+            ignored={reason: ignored[reason] for reason in Ignored if ignored[reason]},
+            conditions=Conditions.merged([share.conditions for share in shares]),
+            baseline=latest and latest[-1],
+            baseline_ms=_baseline_ms(records.values()),
+        )
 
 
 def gather(
@@ -100,115 +108,74 @@ def gather(
     traces: Iterable[Trace],
     *,
     device_model: str,
-    solutions: Mapping[str, Solution] | None = None,
+    listings: Mapping[str, Listing] | None = None,
     accept_unsandboxed: bool = False,
 ) -> Findings:
-    """Reads traces of any definition, device and age in any order; `solutions` and the flag are `Admission`'s."""
+    """Reads traces of any definition, device and age in any order; `listings` and the flag are `Admission.of`'s."""
     workloads = tuple(workloads)
-    ours = [trace for trace in traces if trace.definition == definition.name and not trace.is_workload]
+    ours = (trace for trace in traces if trace.definition == definition.name and not trace.is_workload)
     readings = [(trace, read(trace)) for trace in ours]
-    judgements = [judged for _, judged in readings if judged]
-    foreign = [device_model_of(trace) for trace, judged in readings if judged is None]
-    admission = Admission(
+    admission = Admission.of(
         definition,
         workloads,
-        judgements,
         device_model=device_model,
-        solutions=solutions,
+        listings=listings,
+        judged=[judged for _, judged in readings if judged],
         accept_unsandboxed=accept_unsandboxed,
     )
-    trusted = [judged for judged in judgements if admission.trusts(judged)]
-    counted = tuple(judged for judged in trusted if admission.refusal(judged) is None)
-    records = {name: _record(name, own, trusted) for name, own in sorted(_by_solution(counted).items())}
-    ignored = Counter(reason for judged in judgements if (reason := admission.refusal(judged)))
-    ignored.update(Ignored.NO_STATISTICS if model == device_model else Ignored.OTHER_DEVICE for model in foreign)
-    ignored[Ignored.SUPERSEDED] = len(counted) - sum(record.traces for record in records.values())
-    return Findings(workloads, records, +ignored, counted)
+    by_name, by_source = defaultdict[str, list[_Reading]](list), defaultdict[str | None, list[_Reading]](list)
+    for trace, judged in readings:
+        by_name[trace.solution or ""].append((trace, judged))
+        if judged and judged.subject.solution_hash:
+            by_source[judged.subject.solution_hash].append((trace, judged))
+    shares = []
+    for name, own in by_name.items():
+        same = by_source.get(admission.solution_hashes.get(name), [])
+        shares.append(_share(name, [*own, *(each for each in same if each[0].solution != name)], admission))
+    return Findings.of(workloads, shares)
 
 
-def _by_solution(judgements: Iterable[Judged]) -> dict[str, list[Judged]]:
-    groups: dict[str, list[Judged]] = defaultdict(list)
-    for judged in judgements:
-        groups[judged.solution].append(judged)
-    return groups
+def share_of(solution: str, traces: Iterable[Trace], admission: Admission) -> Share:
+    """The share of the solution of that name.
+
+    `traces` are those of the definition that bear on it, of any device and age: all under its name, and all of its
+    source under other names, since a source that was caught cheating is barred under each of them. `admission` must
+    know its listing and its baselines'.
+    """
+    return _share(solution, [(trace, read(trace)) for trace in traces], admission)
 
 
-def combine(judgements: Sequence[Judged]) -> Finding:
-    """What the judgements of one solution on one workload say together; the module's docstring has the rules."""
-    ordered = sorted(judgements, key=lambda judged: judged.order)
-    newest = [judged for judged in ordered if judged.judge == ordered[-1].judge]
-    wrong = [judged for judged in newest if judged.verdict in WRONG]
-    latest = (wrong or newest)[-1]
-    if latest.verdict is not Verdict.PASSED:
-        return Finding(latest.verdict, latest.evaluation.reason)
-    sittings = {judged.subject.session or at: judged for at, judged in enumerate(newest) if _ratio(judged)}
-    timed = sorted(sittings.values(), key=lambda judged: judged.order)
-    if not timed:
-        return Finding(Verdict.PASSED, latest.evaluation.reason)
-    return _timed(timed if len(timed) >= MIN_SESSIONS else timed[-1:])
-
-
-def _timed(judgements: Sequence[Judged]) -> Finding:
-    ratios = [ratio for judged in judgements if (ratio := _ratio(judged))]
-    statistics = [stats for judged in judgements if (stats := judged.evaluation.statistics)]
-    latest = judgements[-1].evaluation
-    return Finding(
-        verdict=Verdict.PASSED,
-        reason=latest.reason,
-        ratio=pooled_ratio(ratios) if len(ratios) >= MIN_SESSIONS else ratios[-1],
-        solution_ms=_middle(stats.median_ms for stats in statistics),
-        baseline_ms=_middle(stats.baseline_median_ms for stats in statistics),
-        roofline_ms=latest.evidence.roofline_ms if latest.evidence else None,
-        traces=len(judgements),
-    )
-
-
-def _ratio(judged: Judged) -> Ratio | None:
-    """Exactly 1 where the source is the baseline's own; (0, inf) around a ratio that came without an interval."""
-    statistics, subject = judged.evaluation.statistics, judged.subject
-    if judged.verdict is not Verdict.PASSED or statistics is None or not statistics.ratio:
-        return None
-    if subject.solution_hash == subject.baseline_hash:
-        return ONE
-    lo, hi = statistics.ratio_ci95 or (0.0, inf)
-    if not lo <= statistics.ratio <= hi:
-        lo, hi = 0.0, inf
-    kind: Kind = "sessions" if (statistics.sessions or 0) >= MIN_SESSIONS else "within-session"
-    return Ratio(statistics.ratio, lo, hi, kind)
-
-
-def _middle(times_ms: Iterable[float | None]) -> float | None:
-    known = [time for time in times_ms if time is not None and isfinite(time) and time > 0]
-    return median(known) if known else None
-
-
-def _record(name: str, counted: Sequence[Judged], trusted: Sequence[Judged]) -> Record:
-    source = counted[0].subject.solution_hash
-    same = [judged for judged in trusted if judged.subject.solution_hash == source]
-    first = min((judged for judged in same if judged.solution == name), key=in_time)
-    cells: dict[str, list[Judged]] = defaultdict(list)
-    for judged in counted:
-        cells[judged.workload].append(judged)
-    return Record(
-        solution=name,
-        solution_hash=source or "",
-        first_judged=first.evaluation.timestamp,
-        findings={workload: combine(cells[workload]) for workload in sorted(cells)},
-        barred=_barred(same),
-    )
-
-
-def _barred(judgements: Sequence[Judged]) -> str | None:
-    """Why the source that all these are about may not be used, or None."""
-    in_order = sorted(judgements, key=lambda judged: judged.order)
-    newest = {(judged.workload, judged.device_model): judged.judge for judged in in_order}
-    cheats = [judged for judged in in_order if judged.verdict is Verdict.CHEAT_DETECTED]
-    suspects = [
-        judged
-        for judged in in_order
-        if judged.verdict is Verdict.SUSPECT and judged.judge == newest[judged.workload, judged.device_model]
+def _share(solution: str, readings: Sequence[_Reading], admission: Admission) -> Share:
+    counted, ignored = list[Judged](), Counter[Ignored]()
+    for trace, judged in readings:
+        if (trace.solution or "") == solution:
+            reason = admission.refusal(judged) if judged else admission.refusal_unread(trace)
+            if reason:
+                ignored[reason] += 1
+            elif judged:
+                counted.append(judged)
+    if not counted:
+        return Share(solution, ignored=dict(ignored))
+    record = record_of(solution, counted, [judged for _, judged in readings if judged and admission.trusts(judged)])
+    ignored[Ignored.SUPERSEDED] = len(counted) - record.traces
+    baselines = [
+        (judged.evaluation.timestamp, judged.judge, stats.baseline)
+        for judged in counted
+        if (stats := judged.evaluation.statistics) and stats.baseline
     ]
-    if not (charges := cheats or suspects):
-        return None
-    reason = charges[0].evaluation.reason
-    return f"{charges[0].verdict} on {charges[0].workload}" + (f": {reason}" if reason else "")
+    return Share(solution, record, dict(+ignored), Conditions.of(counted), max(baselines, key=_in_time, default=None))
+
+
+def _in_time(baseline: tuple[str, int, str]) -> tuple[float, int, str]:
+    timestamp, judge, name = baseline
+    return moment(timestamp), judge, name
+
+
+def _baseline_ms(records: Iterable[Record]) -> dict[str, float]:
+    times = defaultdict[str, list[float]](list)
+    for record in records:
+        if not record.barred:
+            for uuid, finding in record.findings.items():
+                if finding.baseline_ms is not None:
+                    times[uuid].append(finding.baseline_ms)
+    return {uuid: median(values) for uuid, values in times.items()}

@@ -9,15 +9,18 @@ intervals can't tell apart is a tie, in order of first judgement. Barred solutio
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import fsum
 
-from kernelmill.evaluator.admission import Judged, in_time, moment
+from kernelmill.evaluator.admission import Listing, listed, moment
 from kernelmill.evaluator.admission import device_models as device_models
-from kernelmill.evaluator.findings import Finding, Findings, Record, gather
-from kernelmill.evaluator.selection import Choice, barred, deployed_speedup, public, select
+from kernelmill.evaluator.conditions import Conditions
+from kernelmill.evaluator.findings import Findings, gather
+from kernelmill.evaluator.record import Finding, Record
+from kernelmill.evaluator.selection import Choice, barred, calls_ms, deployed_speedup, select
 from kernelmill.evaluator.statistics import ONE, Ratio, geometric_mean
 from kernelmill.trace_schema import Definition, Solution, Trace, Workload
 
@@ -63,17 +66,6 @@ class BestMix:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
-    """How the counted traces were made: sorted distinct values; times are the first and the last judgement's."""
-
-    judge_versions: tuple[str, ...] = ()
-    clocks: tuple[str, ...] = ()
-    sandboxes: tuple[str, ...] = ()
-    first_judged: str | None = None
-    last_judged: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Score:
     """One definition's board on one device model; `entries` in order, ranked ones first, barred ones last."""
 
@@ -102,25 +94,47 @@ def score(
     `solutions` (by name) gives authors and languages, and says which sources are current: traces of other sources are
     ignored. Without it the source last judged under a name is current.
     """
+    listings = listed(solutions)
     findings = gather(
         definition,
         workloads,
         traces,
         device_model=device_model,
-        solutions=solutions,
+        listings=listings,
         accept_unsandboxed=accept_unsandboxed,
     )
-    entries = [_entry(record, findings, (solutions or {}).get(name)) for name, record in findings.records.items()]
-    workloads, times = public(findings.workloads), findings.baseline_ms
-    return Score(
+    return score_findings(
+        findings,
         definition=definition.name,
         op_type=definition.op_type,
         device_model=device_model,
-        workloads=tuple(workloads),
-        baseline_ms={each.uuid: times[each.uuid] for each in workloads if each.uuid in times},
-        entries=tuple(_ranked(_with_baseline(entries, findings, (solutions or {}).get(findings.baseline or "")))),
-        best_mix=_best_mix(findings),
-        conditions=_conditions(findings.counted),
+        listings=listings or {},
+    )
+
+
+def score_findings(
+    findings: Findings, *, definition: str, op_type: str, device_model: str, listings: Mapping[str, Listing]
+) -> Score:
+    """The board of what was found, from nothing (`score`) or out of stored shares (`Findings.of`).
+
+    `listings` (by name) gives authors, languages and the baseline's hash.
+    """
+    removed, weights = barred(findings), calls_ms(findings.public, findings.baseline_ms)
+    entries = [
+        _entry(record, findings, weights, removed.get(name), listings.get(name))
+        for name, record in findings.records.items()
+    ]
+    if findings.baseline is not None:
+        entries = _with_baseline(entries, findings.baseline, findings, listings.get(findings.baseline))
+    return Score(
+        definition=definition,
+        op_type=op_type,
+        device_model=device_model,
+        workloads=findings.public,
+        baseline_ms={uuid: findings.baseline_ms[uuid] for uuid in weights},
+        entries=tuple(_ranked(entries)),
+        best_mix=_best_mix(findings, weights, removed),
+        conditions=findings.conditions,
         ignored={str(reason): count for reason, count in findings.ignored.items()},
     )
 
@@ -131,9 +145,14 @@ def fast_p(ratios: Iterable[float], p: float) -> float:
     return sum(ratio > p for ratio in values) / len(values) if values else 0.0
 
 
-def _entry(record: Record, findings: Findings, solution: Solution | None) -> Entry:
-    workloads = public(findings.workloads)
-    off_board = barred(record, findings)
+def _entry(
+    record: Record,
+    findings: Findings,
+    weights: Mapping[str, float],
+    off_board: str | None,
+    listing: Listing | None,
+) -> Entry:
+    workloads = findings.public
     found = {
         workload.uuid: record.findings[workload.uuid] for workload in workloads if workload.uuid in record.findings
     }
@@ -141,26 +160,24 @@ def _entry(record: Record, findings: Findings, solution: Solution | None) -> Ent
     return Entry(
         solution=record.solution,
         solution_hash=record.solution_hash,
-        author=solution.author if solution else None,
-        language=str(solution.spec.language) if solution else None,
+        author=listing.author if listing else None,
+        language=listing.language if listing else None,
         is_baseline=record.solution == findings.baseline,
         off_board=off_board,
-        speedup=ONE if off_board else deployed_speedup(workloads, found, findings.baseline_ms),
+        speedup=ONE if off_board else deployed_speedup(weights, found),
         pass_rate=_share(sum(finding.passed for finding in found.values()), workloads),
         coverage=_share(len(found), workloads),
         geomean=geometric_mean(list(ratios.values())) if ratios else None,
         roofline=None if off_board else _roofline(workloads, found),
-        verdicts=dict(sorted(Counter(str(finding.verdict) for finding in found.values()).items())),
+        verdicts=dict(sorted(Counter(finding.verdict.value for finding in found.values()).items())),
         ratios={workload.uuid: ratios.get(workload.uuid, 0.0) for workload in workloads},
         findings=found,
         first_judged=record.first_judged,
     )
 
 
-def _with_baseline(entries: list[Entry], findings: Findings, baseline: Solution | None) -> list[Entry]:
+def _with_baseline(entries: list[Entry], name: str, findings: Findings, listing: Listing | None) -> list[Entry]:
     """The baseline is a row of exactly 1, judged as a solution itself or only beside the others."""
-    if findings.baseline is None:
-        return entries
     own = [
         replace(
             entry, speedup=ONE, geomean=1.0, ratios={uuid: float(ratio > 0) for uuid, ratio in entry.ratios.items()}
@@ -171,15 +188,14 @@ def _with_baseline(entries: list[Entry], findings: Findings, baseline: Solution 
     ]
     if any(entry.is_baseline for entry in own):
         return own
-    workloads = public(findings.workloads)
-    timed = {workload.uuid: float(workload.uuid in findings.baseline_ms) for workload in workloads}
+    timed = {workload.uuid: float(workload.uuid in findings.baseline_ms) for workload in findings.public}
     row = Entry(
-        solution=findings.baseline,
-        solution_hash=baseline.hash() if baseline else None,
-        author=baseline.author if baseline else None,
-        language=str(baseline.spec.language) if baseline else None,
+        solution=name,
+        solution_hash=listing.hash if listing else None,
+        author=listing.author if listing else None,
+        language=listing.language if listing else None,
         is_baseline=True,
-        coverage=_share(int(sum(timed.values())), workloads),
+        coverage=_share(int(sum(timed.values())), findings.public),
         geomean=1.0,
         ratios=timed,
     )
@@ -205,20 +221,20 @@ def place(rank: int | None) -> tuple[bool, int]:
 
 def ranks_of(intervals: Sequence[Ratio | None]) -> list[tuple[int | None, bool]]:
     """(rank, whether it is shared) of each; (None, False) where there is no interval."""
-    lows = [ratio.lo for ratio in intervals if ratio]
-    ranks = [1 + sum(low > ratio.hi for low in lows) if ratio else None for ratio in intervals]
+    lows = sorted(ratio.lo for ratio in intervals if ratio)
+    ranks = [1 + len(lows) - bisect_right(lows, ratio.hi) if ratio else None for ratio in intervals]
     held = Counter(ranks)
     return [(rank, rank is not None and held[rank] > 1) for rank in ranks]
 
 
-def _best_mix(findings: Findings) -> BestMix:
-    choices = select(findings)
+def _best_mix(findings: Findings, weights: Mapping[str, float], removed: Mapping[str, str]) -> BestMix:
+    choices = select(findings, removed)
     chosen = {
         choice.workload.uuid: findings.records[choice.solution].findings[choice.workload.uuid]
         for choice in choices
         if choice.solution is not None
     }
-    return BestMix(deployed_speedup(public(findings.workloads), chosen, findings.baseline_ms), tuple(choices))
+    return BestMix(deployed_speedup(weights, chosen), tuple(choices))
 
 
 def _roofline(workloads: Sequence[Workload], found: Mapping[str, Finding]) -> float | None:
@@ -235,19 +251,3 @@ def _roofline(workloads: Sequence[Workload], found: Mapping[str, Finding]) -> fl
 
 def _share(count: int, workloads: Sequence[Workload]) -> float:
     return count / len(workloads) if workloads else 0.0
-
-
-def _conditions(counted: Sequence[Judged]) -> Conditions:
-    times = [judged.evaluation.timestamp for judged in sorted(counted, key=in_time)]
-    clocks = {judged.evaluation.evidence.clock for judged in counted if judged.evaluation.evidence}
-    return Conditions(
-        judge_versions=_distinct(judged.subject.judge_version for judged in counted),
-        clocks=_distinct(clocks),
-        sandboxes=_distinct(judged.evaluation.environment.sandbox for judged in counted),
-        first_judged=times[0] if times else None,
-        last_judged=times[-1] if times else None,
-    )
-
-
-def _distinct(values: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(sorted({value for value in values if value}))

@@ -17,7 +17,7 @@ from functools import lru_cache
 from math import comb, cos, exp, inf, isfinite, isqrt, log, pi, sin, sqrt, tan
 from random import Random
 from statistics import fmean, median, stdev
-from typing import Literal
+from typing import Any, Literal, Self
 
 from kernelmill.trace_schema.errors import InternalError
 
@@ -38,6 +38,15 @@ class Ratio:
     lo: float
     hi: float
     kind: Kind = "sessions"
+
+    def as_list(self) -> list[Any]:
+        """For JSON, which has no infinity: null stands for it."""
+        return [*(None if bound == inf else bound for bound in (self.point, self.lo, self.hi)), self.kind]
+
+    @classmethod
+    def from_list(cls, values: Sequence[Any]) -> Self:
+        point, lo, hi, kind = values
+        return cls(inf if point is None else point, inf if lo is None else lo, inf if hi is None else hi, kind)
 
 
 ONE = Ratio(1.0, 1.0, 1.0, "exact")

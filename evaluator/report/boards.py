@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 import kernelmill
-from kernelmill.evaluator.admission import Ignored, device_models, moment
+from kernelmill.evaluator.admission import Ignored, device_models
 from kernelmill.evaluator.authors import AuthorScore, score_authors
-from kernelmill.evaluator.scoring import Conditions, Score, score
+from kernelmill.evaluator.conditions import Conditions
+from kernelmill.evaluator.scoring import Score, score
 from kernelmill.evaluator.statistics import Ratio, mean_ratio
 from kernelmill.trace_schema import DatasetError, Definition, Solution, Trace, Workload
 
@@ -123,17 +124,5 @@ def _board(device_model: str, materials: Sequence[_Material], accept_unsandboxed
         )
         for material in materials
     ]
-    conditions = _merged([each.conditions for each in scores])
+    conditions = Conditions.merged([each.conditions for each in scores])
     return Board(device_model, tuple(scores), tuple(score_authors(scores)), conditions)
-
-
-def _merged(conditions: Sequence[Conditions]) -> Conditions:
-    firsts = [each.first_judged for each in conditions if each.first_judged]
-    lasts = [each.last_judged for each in conditions if each.last_judged]
-    return Conditions(
-        judge_versions=tuple(sorted({version for each in conditions for version in each.judge_versions})),
-        clocks=tuple(sorted({clock for each in conditions for clock in each.clocks})),
-        sandboxes=tuple(sorted({sandbox for each in conditions for sandbox in each.sandboxes})),
-        first_judged=min(firsts, key=moment, default=None),
-        last_judged=max(lasts, key=moment, default=None),
-    )

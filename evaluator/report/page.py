@@ -105,13 +105,8 @@ def _pools(board: Board) -> dict[str, list[float]]:
     pools = {"best mix": [ratio for each in board.judged for ratio in _mixed(each)]}
     for author in board.authors:
         name = author.author if author.author != "best mix" else "best mix (author)"
-        pools[name] = [
-            ratio
-            for each in board.judged
-            for ratio in (
-                author.best[each.definition].ratios.values() if each.definition in author.best else _zeros(each)
-            )
-        ]
+        best = {definition: standing.solution for definition, standing in author.best.items()}
+        pools[name] = [ratio for each in board.judged for ratio in _ratios(each, best.get(each.definition))]
     return pools
 
 
@@ -126,8 +121,10 @@ def _mixed(score: Score) -> list[float]:
     ]
 
 
-def _zeros(score: Score) -> list[float]:
-    return [0.0] * len(score.workloads)
+def _ratios(score: Score, solution: str | None) -> list[float]:
+    """One solution's, workload by workload; 0 throughout without one."""
+    entry = next((entry for entry in score.entries if entry.solution == solution), None)
+    return list(entry.ratios.values()) if entry else [0.0] * len(score.workloads)
 
 
 def _stack(author: str, board: Board) -> Stack:

@@ -4,7 +4,7 @@ from math import exp, log
 
 import pytest
 
-from kernelmill.evaluator.authors import score_authors
+from kernelmill.evaluator.authors import dump_standings, load_standings, rank_authors, score_authors, standings
 from kernelmill.evaluator.scoring import Score, score
 from tests.evaluator.records import (
     BASELINE,
@@ -69,3 +69,21 @@ def test_an_authors_interval_is_the_geometric_mean_of_bounds() -> None:
     scores = [board_of("d1", ("a", "ada", 2.0)), board_of("d2")]
     (author,) = score_authors(scores)
     assert author.speedup.lo == pytest.approx(exp(log(2.0 * 0.98) / 2))
+
+
+def test_languages_rank_by_the_same_rule_as_authors() -> None:
+    load = a_workload()
+    one, two = a_solution("one", language="python"), a_solution("two", language="triton", author="bob")
+    board = scored([load], [a_trace(one, load, 2.0), a_trace(two, load, 3.0)], solutions=named(one, two, BASELINE))
+    ranked = score_authors([board], by="language")
+    assert [(each.author, each.rank, each.best[board.definition].solution) for each in ranked] == [
+        ("triton", 1, "two"),
+        ("python", 2, "one"),
+    ]
+
+
+def test_authors_can_be_ranked_by_standings_alone() -> None:
+    scores = [board_of("d1", ("a", "ada", 2.0), ("b", "bob", 3.0)), board_of("d2", ("c", "ada", 1.5)), board_of("d3")]
+    stored = {board.definition: dump_standings(standings(board)) for board in scores}
+    assert rank_authors({name: load_standings(text) for name, text in stored.items()}) == score_authors(scores)
+    assert standings(scores[0])["bob"].solution_hash == a_solution("b", author="bob", definition="d1").hash()

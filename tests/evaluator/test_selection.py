@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelmill.evaluator.findings import Finding
+from kernelmill.evaluator.record import Finding
 from kernelmill.evaluator.scoring import Entry
 from kernelmill.evaluator.selection import Choice, choose, may_replace
 from kernelmill.evaluator.statistics import Ratio
