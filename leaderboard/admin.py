@@ -22,9 +22,7 @@ def migrate(database_url: Url = None) -> None:
 
 
 @app.command()
-def sync(
-    dataset: Annotated[Path | None, typer.Argument(help="As in `run`.")] = None, database_url: Url = None
-) -> None:
+def sync(dataset: Annotated[Path | None, typer.Argument(help="As in `run`.")] = None, database_url: Url = None) -> None:
     """Take in a dataset; a new edition opens if what makes a score has changed. Prints what was new, as JSON."""
     from dataclasses import asdict
 
@@ -105,9 +103,7 @@ def rescore(database_url: Url = None) -> None:
 
 
 @app.command()
-def backup(
-    file: Annotated[Path, typer.Argument(help="Must not exist.")], database_url: Url = None
-) -> None:
+def backup(file: Annotated[Path, typer.Argument(help="Must not exist.")], database_url: Url = None) -> None:
     """Copy the embedded database while it is in use; PostgreSQL has pg_dump (docs/service.md)."""
     with database_of(database_url) as database:
         from kernelmill.leaderboard import moderation

@@ -79,7 +79,11 @@ class Client:
     def _events(self, number: str, last: str) -> Iterator[Any]:
         headers = {"Last-Event-ID": last} if last else {}
         with connect_sse(
-            self._http, "GET", f"/submissions/{number}/events", headers=headers, timeout=httpx.Timeout(TIMEOUT_S, read=60)
+            self._http,
+            "GET",
+            f"/submissions/{number}/events",
+            headers=headers,
+            timeout=httpx.Timeout(TIMEOUT_S, read=60),
         ) as source:
             if source.response.status_code != 200:
                 source.response.read()
@@ -121,4 +125,6 @@ def _refusal(reply: httpx.Response) -> ServiceError:
 def _away(server: str, error: Exception) -> ServiceError:
     if isinstance(error, ServiceError):
         return error
-    return ServiceError(f"{server} is not reached ({type(error).__name__}); is it running? `kernelmill serve` starts one")
+    return ServiceError(
+        f"{server} is not reached ({type(error).__name__}); is it running? `kernelmill serve` starts one"
+    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from typing import NamedTuple
 
+from kernelmill.leaderboard.likeness import NEAR, fingerprint, overlap
 from sqlalchemy import Connection, select
 
 from kernelmill.leaderboard.db import tables as t
-from kernelmill.leaderboard.likeness import NEAR, fingerprint, overlap
 from kernelmill.trace_schema import Solution
 
 

@@ -87,9 +87,7 @@ def dispatch(settings: Settings, places: dict[str, Opener], stop: threading.Even
     def work(place: str, opener: Opener) -> None:
         spool = Spool(settings.spool_folder / f"{host}-{place}", blobs)
         holder = f"{host}/{place}/{os.getpid()}"
-        dispatcher = Dispatcher(
-            database, opener, spool, holder, lease_s=settings.lease_s, attempts=settings.attempts
-        )
+        dispatcher = Dispatcher(database, opener, spool, holder, lease_s=settings.lease_s, attempts=settings.attempts)
         try:
             dispatcher.run(stop)
         except InternalError as error:

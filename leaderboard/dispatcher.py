@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, select, update
 
-from kernelmill.evaluator.executors import Executor, Unit
+from kernelmill.evaluator.executors import Executor
 from kernelmill.evaluator.executors.base import Seen
 from kernelmill.evaluator.runner import Event
 from kernelmill.leaderboard import boards, leases, traces
@@ -83,9 +83,7 @@ class Dispatcher:
         try:
             with self._database.write() as connection:
                 _offer(connection, seen)
-                lease = leases.take(
-                    connection, seen, self._holder, lease_s=self._lease_s, attempts=self._attempts
-                )
+                lease = leases.take(connection, seen, self._holder, lease_s=self._lease_s, attempts=self._attempts)
             if lease is None:
                 return boards.refresh_next(self._database)
         except DatabaseUnreachable as error:
@@ -99,7 +97,7 @@ class Dispatcher:
         with _heartbeat(self._database, lease, self._lease_s) as gone:
             try:
                 self._judge(lease, lambda: stop.is_set() or gone.is_set())
-            except DatasetError as error:
+            except DatasetError:
                 self._patiently(lambda c: leases.finish(c, lease, "failed", reason=f"the dataset's fault: {error}"))
             except Cancelled:
                 self._close()
@@ -208,9 +206,7 @@ def _offer(connection: Connection, seen: Seen) -> None:
     if row is None:
         insert_new(connection, t.Device, {"model": seen.model, "kind": seen.kind})
     if row is None or row.seen_at is None or (now() - row.seen_at).total_seconds() > 10:
-        connection.execute(
-            update(t.Device).where(t.Device.model == seen.model).values(seen_at=now(), kind=seen.kind)
-        )
+        connection.execute(update(t.Device).where(t.Device.model == seen.model).values(seen_at=now(), kind=seen.kind))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sqlalchemy import Connection, ColumnElement, and_, case, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, case, func, insert, or_, select, update
 
 from kernelmill.evaluator.devices.base import Named
 from kernelmill.leaderboard import events, submissions
@@ -89,7 +89,12 @@ def _lease(
             started_at=func.coalesce(own.started_at, at),
         )
         .returning(
-            own.fence, own.attempts, own.solution_hash, own.definition, own.definition_hash, own.workload_uuids,
+            own.fence,
+            own.attempts,
+            own.solution_hash,
+            own.definition,
+            own.definition_hash,
+            own.workload_uuids,
             own.is_ranked,
         )
     ).one()

@@ -38,9 +38,7 @@ def hide(connection: Connection, solution: str, *, by: str, undo: bool = False) 
     ).one_or_none()
     if row is None:
         raise NotFound(f"there is no solution {solution!r}")
-    connection.execute(
-        update(t.Solution).where(t.Solution.hash == row.hash).values(hidden_at=None if undo else now())
-    )
+    connection.execute(update(t.Solution).where(t.Solution.hash == row.hash).values(hidden_at=None if undo else now()))
     _touch_boards(connection, row.hash)
     if row.is_baseline:
         catalog.open_edition(connection)
@@ -56,9 +54,7 @@ def ban(connection: Connection, author: str, *, by: str, undo: bool = False) -> 
     audit.note(connection, by, "author.unban" if undo else "author.ban", author)
 
 
-def set_quota(
-    connection: Connection, per_hour: int, author: str | None, device_model: str | None, *, by: str
-) -> None:
+def set_quota(connection: Connection, per_hour: int, author: str | None, device_model: str | None, *, by: str) -> None:
     """Raises NotFound for an unknown author."""
     number = tokens.find_author(connection, author) if author is not None else None
     own = t.Quota

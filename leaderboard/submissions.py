@@ -17,8 +17,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, func, insert, or_, select, update
 
-from kernelmill.leaderboard import catalog, clones, events, tokens
 from kernelmill.evaluator.run import is_for
+from kernelmill.leaderboard import catalog, clones, events, tokens
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.insert import insert_new
 from kernelmill.leaderboard.db.types import now
@@ -154,9 +154,7 @@ def end(
 ) -> None:
     """Into a terminal state, and those that shared it with it: they end too, or one of them takes its place."""
     values = {"state": state, "reason": reason, "outcome": outcome, "ended_at": now(), "holder": None}
-    connection.execute(
-        update(t.Submission).where(t.Submission.id == number).values(lease_until=None, **values)
-    )
+    connection.execute(update(t.Submission).where(t.Submission.id == number).values(lease_until=None, **values))
     events.tell(connection, number, "state", state=state, reason=reason, outcome=outcome)
     if state == "done":
         share(connection, number)
@@ -262,7 +260,11 @@ def store_solution(
     author = connection.execute(select(t.Author.name).where(t.Author.id == author_id)).scalar_one()
     for name in (solution.name, f"{solution.name[:200]}-{key[:8]}"):
         kept = solution.model_copy(update={"name": name, "author": author})
-        values = {"name": name, "is_baseline": author == catalog.BASELINE, "body": kept.model_dump_json(exclude_unset=True)}
+        values = {
+            "name": name,
+            "is_baseline": author == catalog.BASELINE,
+            "body": kept.model_dump_json(exclude_unset=True),
+        }
         if insert_new(connection, t.Solution, row | values):
             break
     else:  # somebody stored it while we looked
@@ -276,9 +278,7 @@ def store_solution(
 
 def _plan(connection: Connection, request: Request) -> Plan:
     name = request.solution.definition
-    known = connection.scalar(
-        select(t.Definition.hash).where(t.Definition.name == name, t.Definition.is_current)
-    )
+    known = connection.scalar(select(t.Definition.hash).where(t.Definition.name == name, t.Definition.is_current))
     edition = catalog.current_edition(connection)
     if known is None or edition is None:
         raise Invalid("solution.definition", f"there is no definition {name!r}{_near(connection, name)}")
@@ -319,9 +319,7 @@ def _author(connection: Connection, solution: Solution, who: Principal, notes: l
     return who.id, who.name
 
 
-def _same(
-    connection: Connection, key: str, plan: Plan, device_model: str | None, who: Principal
-) -> str | None:
+def _same(connection: Connection, key: str, plan: Plan, device_model: str | None, who: Principal) -> str | None:
     """An evaluation of this source that is under way or done, and that says all that this one would."""
     own = t.Submission
     query = (
@@ -355,6 +353,4 @@ def _free_followers(connection: Connection, number: str) -> None:
         return
     first = followers[0]
     connection.execute(update(t.Submission).where(t.Submission.id == first).values(duplicate_of=None))
-    connection.execute(
-        update(t.Submission).where(t.Submission.id.in_(followers[1:])).values(duplicate_of=first)
-    )
+    connection.execute(update(t.Submission).where(t.Submission.id.in_(followers[1:])).values(duplicate_of=first))

@@ -19,7 +19,9 @@ from kernelmill.leaderboard.db.types import now
 from kernelmill.leaderboard.errors import Invalid, NotFound
 
 PREFIX = "km_"
-RESERVED = frozenset({"baseline", "hidden", "flashinfer", "vllm", "sglang", "torch", "pytorch", "tensorrt-llm", "cublas"})
+RESERVED = frozenset(
+    {"baseline", "hidden", "flashinfer", "vllm", "sglang", "torch", "pytorch", "tensorrt-llm", "cublas"}
+)
 """Names that stand for an operator's or an engine's own kernels; only an administrator's submissions carry them."""
 Kind = Literal["person", "agent"]
 
@@ -91,9 +93,7 @@ def ensure_author(
         insert_new(connection, t.Author, {"name": name, "kind": kind, "model": model, "harness": harness})
         return find_author(connection, name)
     if model or harness:
-        connection.execute(
-            update(t.Author).where(t.Author.id == found).values(kind=kind, model=model, harness=harness)
-        )
+        connection.execute(update(t.Author).where(t.Author.id == found).values(kind=kind, model=model, harness=harness))
     return found
 
 
@@ -152,7 +152,9 @@ def principal_of(connection: Connection, token: str) -> Principal | None:
 
 def principal_by_id(connection: Connection, number: int) -> Principal | None:
     """Who signed in as this author: a person, who may submit; administrators use a token."""
-    row = connection.execute(select(t.Author.id, t.Author.name, t.Author.banned_at).where(t.Author.id == number)).first()
+    row = connection.execute(
+        select(t.Author.id, t.Author.name, t.Author.banned_at).where(t.Author.id == number)
+    ).first()
     if row is None:
         return None
     return Principal(row.id, row.name, frozenset({Scope.READ, Scope.SUBMIT}), row.banned_at is not None)

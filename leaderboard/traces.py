@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, insert, select, update
+from sqlalchemy import Connection, Select, delete, select, update
 
 from kernelmill.evaluator.admission import device_model_of
 from kernelmill.leaderboard import catalog, events, leases
@@ -17,7 +17,10 @@ from kernelmill.leaderboard.db.insert import insert_new
 from kernelmill.leaderboard.db.types import now
 from kernelmill.leaderboard.leases import Lease
 from kernelmill.leaderboard.tokens import Principal
-from kernelmill.trace_schema import Trace
+from kernelmill.trace_schema import Trace, Verdict
+
+ALWAYS = (Verdict.CHEAT_DETECTED.value, Verdict.SUSPECT.value)
+"""Verdicts that count even where the run was private: who tries in secret until it is not caught, is caught."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +68,8 @@ def store(connection: Connection, trace: Trace, owner: Owner) -> bool:
     if not insert_new(connection, t.Trace, row):
         return False
     _note_sitting(connection, trace, owner)
-    if owner.is_ranked:
-        mark_stale(connection, owner.solution_hash, trace.definition, row["device_model"])
+    if owner.is_ranked or (row["verdict"] in ALWAYS and _is_on_a_board(connection, owner.solution_hash)):
+        mark_stale(connection, owner.solution_hash, trace.definition, str(row["device_model"]))
     return True
 
 
@@ -81,7 +84,9 @@ def mark_stale(connection: Connection, solution_hash: str, definition: str, devi
     )
     if edition is None or op_type is None:
         return
-    elsewhere = select(t.Share.device_model).where(t.Share.edition_id == edition, t.Share.solution_hash == solution_hash)
+    elsewhere = select(t.Share.device_model).where(
+        t.Share.edition_id == edition, t.Share.solution_hash == solution_hash
+    )
     for model in sorted({device_model, *connection.scalars(elsewhere)}):
         key = {"edition_id": edition, "definition": definition, "device_model": model}
         insert_new(connection, t.Board, {**key, "op_type": op_type})
@@ -151,6 +156,12 @@ def forget_submission(connection: Connection, number: str) -> None:
         mark_stale(connection, row.solution_hash, row.definition, row.device_model)
 
 
+def _is_on_a_board(connection: Connection, solution_hash: str) -> bool:
+    return (
+        connection.scalar(select(t.Share.definition).where(t.Share.solution_hash == solution_hash).limit(1)) is not None
+    )
+
+
 def _note_sitting(connection: Connection, trace: Trace, owner: Owner) -> None:
     evaluation = trace.evaluation
     assert evaluation is not None
@@ -158,11 +169,11 @@ def _note_sitting(connection: Connection, trace: Trace, owner: Owner) -> None:
     model = device_model_of(trace)
     device = environment.device
     libs = json.dumps(environment.libs or {}, sort_keys=True)
-    kind = "cuda" if (device and device.arch or "").startswith("sm_") else "cpu"
+    kind = "cuda" if ((device and device.arch) or "").startswith("sm_") else "cpu"
     insert_new(connection, t.Device, {"model": model, "kind": kind})
-    connection.execute(
-        update(t.Device).where(t.Device.model == model).values(arch=device.arch if device else None, libs=libs)
-    )
+    arch = device.arch if device else None
+    changed = (t.Device.libs != libs) | t.Device.arch.is_distinct_from(arch)
+    connection.execute(update(t.Device).where(t.Device.model == model, changed).values(arch=arch, libs=libs))
     if subject is not None and subject.session is not None:
         row = {
             "id": subject.session,

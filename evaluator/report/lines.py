@@ -21,7 +21,7 @@ def json_lines(report: Report) -> Iterator[dict[str, Any]]:
         for score in board.judged:
             place = {"device_model": board.device_model, "definition": score.definition, "op_type": score.op_type}
             for entry in score.entries:
-                yield {"kind": "entry", **place, **_entry(entry)}
+                yield {"kind": "entry", **place, **entry_line(entry)}
             yield {"kind": "best_mix", **place, **_best_mix(score)}
         for author in board.authors:
             yield {"kind": "author", "device_model": board.device_model, **_author(author)}
@@ -38,7 +38,7 @@ def _board(board: Board) -> dict[str, Any]:
         "judged_definitions": len(board.judged),
         "workloads": board.workloads,
         "solutions": board.solutions,
-        "best_mix": _ratio(board.best_mix),
+        "best_mix": ratio_line(board.best_mix),
         "judge_versions": list(made.judge_versions),
         "clocks": list(made.clocks),
         "sandboxes": list(made.sandboxes),
@@ -47,7 +47,7 @@ def _board(board: Board) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def entry_line(entry: Entry) -> dict[str, Any]:
     return {
         "rank": entry.rank,
         "tied": entry.tied,
@@ -57,11 +57,11 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "language": entry.language,
         "is_baseline": entry.is_baseline,
         "off_board": entry.off_board,
-        "speedup": _ratio(entry.speedup) if entry.rank is not None else None,
+        "speedup": ratio_line(entry.speedup) if entry.rank is not None else None,
         "pass_rate": entry.pass_rate,
         "coverage": entry.coverage,
-        "geomean": _number(entry.geomean),
-        "roofline": _number(entry.roofline),
+        "geomean": number(entry.geomean),
+        "roofline": number(entry.roofline),
         "verdicts": dict(entry.verdicts),
         "ratios": _numbers(entry.ratios),
         "first_judged": entry.first_judged,
@@ -70,7 +70,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 def _best_mix(score: Score) -> dict[str, Any]:
     return {
-        "speedup": _ratio(score.best_mix.speedup),
+        "speedup": ratio_line(score.best_mix.speedup),
         "choices": [
             {"workload": choice.workload.uuid, "solution": choice.solution, "why": choice.why}
             for choice in score.best_mix.choices
@@ -83,8 +83,8 @@ def _author(author: AuthorScore) -> dict[str, Any]:
         "rank": author.rank,
         "tied": author.tied,
         "author": author.author,
-        "log_gain": _number(author.log_gain),
-        "speedup": _ratio(author.speedup),
+        "log_gain": number(author.log_gain),
+        "speedup": ratio_line(author.speedup),
         "improved": author.improved,
         "attempted": author.attempted,
         "all": author.all,
@@ -92,15 +92,15 @@ def _author(author: AuthorScore) -> dict[str, Any]:
     }
 
 
-def _ratio(ratio: Ratio) -> dict[str, Any]:
-    return {"ratio": _number(ratio.point), "ci95": [_number(ratio.lo), _number(ratio.hi)], "interval": ratio.kind}
+def ratio_line(ratio: Ratio) -> dict[str, Any]:
+    return {"ratio": number(ratio.point), "ci95": [number(ratio.lo), number(ratio.hi)], "interval": ratio.kind}
 
 
 def _numbers(numbers: Mapping[str, float]) -> dict[str, float | str | None]:
-    return {key: _number(value) for key, value in numbers.items()}
+    return {key: number(value) for key, value in numbers.items()}
 
 
-def _number(value: float | None) -> float | str | None:
+def number(value: float | None) -> float | str | None:
     if value is None or not (isnan(value) or isinf(value)):
         return value
     return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -84,7 +84,9 @@ def _layer(app: FastAPI, settings: Settings) -> None:
 
         app.include_router(signin.router)
         secret = settings.session_secret.get_secret_value() or secrets.token_urlsafe(32)
-        app.add_middleware(SessionMiddleware, secret_key=secret, same_site="lax", https_only=settings.auth, max_age=86400)
+        app.add_middleware(
+            SessionMiddleware, secret_key=secret, same_site="lax", https_only=settings.auth, max_age=86400
+        )
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=1)
     hosts = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]
     if hosts or not settings.auth:

@@ -12,9 +12,9 @@ from starlette.concurrency import run_in_threadpool
 
 from kernelmill.leaderboard import tokens
 from kernelmill.leaderboard.api.limits import Limiter, Waiters
-from kernelmill.leaderboard.boards import BoardCache
 from kernelmill.leaderboard.db.engine import Database
 from kernelmill.leaderboard.errors import Forbidden, Unauthorized
+from kernelmill.leaderboard.ranking import Kept, Ranking
 from kernelmill.leaderboard.settings import Settings
 from kernelmill.leaderboard.tokens import NOBODY, Principal, Scope
 
@@ -32,7 +32,9 @@ class Service:
     database: Database
     limiter: Limiter
     waiters: Waiters
-    boards: BoardCache = field(default_factory=BoardCache)
+    ranking: Ranking = field(default_factory=Ranking)
+    heat: Kept = field(default_factory=lambda: Kept(64))
+    applied: Kept = field(default_factory=Kept)
 
 
 def service_of(request: Request) -> Service:
@@ -55,9 +57,7 @@ def _named(request: Request, service: Service) -> bool:
     return not service.settings.auth or "authorization" in request.headers or bool(_session(request))
 
 
-def _identify(
-    request: Request, service: Service, credentials: HTTPAuthorizationCredentials | None
-) -> Principal:
+def _identify(request: Request, service: Service, credentials: HTTPAuthorizationCredentials | None) -> Principal:
     if "authorization" in request.headers:
         found = None
         if credentials is not None:

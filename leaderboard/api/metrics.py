@@ -41,9 +41,7 @@ class Metrics:
                 select(own.created_at).where(own.state == "queued").order_by(own.created_at).limit(1)
             )
             self._traces.set(connection.scalar(select(func.max(t.Trace.id))) or 0)
-            self._stale.set(
-                connection.scalar(select(func.count()).select_from(t.Board).where(t.Board.is_stale)) or 0
-            )
+            self._stale.set(connection.scalar(select(func.count()).select_from(t.Board).where(t.Board.is_stale)) or 0)
             for row in connection.execute(select(t.Device.model, t.Device.seen_at)):
                 if row.seen_at is not None:
                     self._devices.labels(row.model).set((at - row.seen_at).total_seconds())

@@ -203,4 +203,92 @@ class DeviceItem(BaseModel):
     queued: int
 
 
+class Ratio(BaseModel):
+    """A speedup; non-finite bounds are strings."""
+
+    ratio: float | str | None
+    ci95: list[float | str | None]
+    interval: Literal["sessions", "within-session", "exact"]
+
+
+class Choice(BaseModel):
+    """What to run on one workload; `solution` is null where the baseline stays."""
+
+    workload: str
+    axes: dict[str, int]
+    weight: float | None
+    solution: str | None
+    solution_hash: str | None
+    ratio: Ratio | None
+    why: str
+
+
+class BestMix(BaseModel):
+    """What all solutions together gain."""
+
+    speedup: Ratio
+    choices: list[Choice]
+
+
+class BoardView(BaseModel):
+    """One device model. Of a single definition's board also its summary, best mix and how it was judged."""
+
+    device_model: str
+    definitions: int
+    updated_at: datetime
+    baseline: str | None = None
+    best_mix: BestMix | None = None
+    workloads: int | None = None
+    solutions: int | None = None
+    rows: list[dict[str, Any]]
+    """By solution: entries of a definition, or a line a definition; else authors or languages."""
+    next: str | None
+
+
+class Leaderboard(BaseModel):
+    edition: str
+    is_open: bool
+    by: Literal["solution", "author", "language"]
+    definition: str | None
+    boards: list[BoardView]
+
+
+class HistoryItem(BaseModel):
+    device_model: str
+    at: datetime
+    best_mix: Ratio | None = None
+    leader: dict[str, Any] | None = None
+    solutions: int | None = None
+
+
+class Heat(BaseModel):
+    """`cells` of a row are in the order of `workloads`; null where it was not judged."""
+
+    workloads: list[dict[str, Any]]
+    rows: list[dict[str, Any]]
+
+
+class ApplyRow(BaseModel):
+    definition: str
+    op_type: str
+    device_model: str
+    arch: str | None
+    workload: str
+    axes: dict[str, int]
+    weight: float | None
+    solution: str
+    solution_hash: str
+    baseline: str | None
+    speedup: Ratio
+    libs: dict[str, str]
+    fingerprint: str
+    """Of `libs`."""
+    source: str
+
+
+class ApplyTable(BaseModel):
+    edition: str
+    items: list[ApplyRow]
+
+
 SolutionDetail.model_rebuild()

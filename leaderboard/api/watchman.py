@@ -53,5 +53,11 @@ class Watchman:
         route = getattr(scope.get("route"), "path", "none")
         method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "DELETE", "OPTIONS") else "other"
         self._metrics.observe(method, route, status, seconds)
-        extra = {"request_id": number, "method": method, "route": route, "status": status, "ms": round(1e3 * seconds, 2)}
+        extra = {
+            "request_id": number,
+            "method": method,
+            "route": route,
+            "status": status,
+            "ms": round(1e3 * seconds, 2),
+        }
         _log.info("request", extra=extra)

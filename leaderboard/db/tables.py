@@ -285,8 +285,8 @@ class Board(Base):
     is_stale: Mapped[bool] = mapped_column(Boolean, default=True)
     summary: Mapped[str] = mapped_column(Text, default="{}")
     entries: Mapped[str] = mapped_column(Text, default="[]")
-    ratios: Mapped[str] = mapped_column(Text, default="{}")
-    standings: Mapped[str] = mapped_column(Text, default="{}")
+    authors: Mapped[str] = mapped_column(Text, default="{}")
+    languages: Mapped[str] = mapped_column(Text, default="{}")
     updated_at: Mapped[datetime] = mapped_column(Moment, default=now)
 
 

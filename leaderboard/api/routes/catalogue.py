@@ -87,9 +87,7 @@ def list_editions(request: Request, service: TheService, who: Reader) -> Respons
     """The frozen lists that boards are about, newest first."""
     own = t.Edition
     with service.database.read() as connection:
-        rows = connection.execute(
-            select(own.name, own.hash, own.is_open, own.created_at).order_by(own.id.desc())
-        ).all()
+        rows = connection.execute(select(own.name, own.hash, own.is_open, own.created_at).order_by(own.id.desc())).all()
     items = [{**row._mapping, "created_at": row.created_at.isoformat()} for row in rows]
     return tagged(request, json.dumps({"items": items}))
 

@@ -30,7 +30,9 @@ AFTER_ALL = 1_000_000
 
 
 @router.post("/proposals", status_code=201, response_model=ProposalView)
-def propose(request: Request, service: TheService, who: Submitter, payload: ProposalRequest, key: Key = None) -> Response:
+def propose(
+    request: Request, service: TheService, who: Submitter, payload: ProposalRequest, key: Key = None
+) -> Response:
     """Propose workloads for a definition, or a new definition with some; an administrator decides."""
 
     def work(connection: Connection) -> tuple[int, dict[str, Any]]:
@@ -108,9 +110,7 @@ def report(request: Request, service: TheService, who: Submitter, payload: Repor
         edition = catalog.current_edition(connection)
         shares = (t.Share.edition_id == edition, t.Share.solution_hash == known)
         for share in connection.execute(select(t.Share.definition, t.Share.device_model).where(*shares)).all():
-            connection.execute(
-                update(t.Board).filter_by(edition_id=edition, **share._mapping).values(is_stale=True)
-            )
+            connection.execute(update(t.Board).filter_by(edition_id=edition, **share._mapping).values(is_stale=True))
         body = {"kind": payload.kind, "author": who.name, "evidence": payload.evidence, "created_at": made.isoformat()}
         return 201, body
 
@@ -118,9 +118,7 @@ def report(request: Request, service: TheService, who: Submitter, payload: Repor
 
 
 def _check_workloads(connection: Connection, definition: str, workloads: list[Workload] | None) -> None:
-    body = connection.scalar(
-        select(t.Definition.body).where(t.Definition.name == definition, t.Definition.is_current)
-    )
+    body = connection.scalar(select(t.Definition.body).where(t.Definition.name == definition, t.Definition.is_current))
     if body is None:
         raise Invalid("definition", f"there is no definition {definition!r}; to propose one, give all of it")
     if not workloads:

@@ -11,7 +11,7 @@ import json
 import time
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 from sqlalchemy import Connection, Row, func, select
 from starlette.concurrency import run_in_threadpool
@@ -139,7 +139,10 @@ def evaluate(service: TheService, who: Submitter, payload: EvaluateRequest) -> R
     """Queue a private run; uuids that are not the definition's are left out, as the public server does."""
     name = payload.solution.definition
     with service.database.write() as connection:
-        if connection.scalar(select(t.Definition.name).where(t.Definition.name == name, t.Definition.is_current)) is None:
+        if (
+            connection.scalar(select(t.Definition.name).where(t.Definition.name == name, t.Definition.is_current))
+            is None
+        ):
             raise Refused(f"Definition not found: {name}")
         uuids = _known(connection, name, payload.workload_uuids)
         wanted = submissions.Request(payload.solution, workload_uuids=uuids, ranked=False)
@@ -221,5 +224,3 @@ def _known(connection: Connection, definition: str, uuids: list[str] | None) -> 
 
 def _json(body: str) -> Response:
     return Response(body, media_type="application/json")
-
-

@@ -44,7 +44,11 @@ def list_solutions(
     """Solutions without their sources, by hash; an author sees their own private ones, too."""
     after = decode_cursor(cursor, [str])
     query = _visible(select(*COLUMNS).join(t.Author, t.Author.id == t.Solution.author_id), who)
-    for column, wanted in ((t.Solution.definition, definition), (t.Author.name, author), (t.Solution.language, language)):
+    for column, wanted in (
+        (t.Solution.definition, definition),
+        (t.Author.name, author),
+        (t.Solution.language, language),
+    ):
         if wanted is not None:
             query = query.where(column == wanted)
     if after is not None:
@@ -52,7 +56,9 @@ def list_solutions(
     with service.database.read() as connection:
         rows = connection.execute(query.order_by(t.Solution.hash).limit(limit + 1)).all()
     items = [json.dumps(_item(row)) for row in rows[:limit]]
-    return tagged(request, page(items, [rows[limit - 1].hash] if len(rows) > limit else None), private=who.id is not None)
+    return tagged(
+        request, page(items, [rows[limit - 1].hash] if len(rows) > limit else None), private=who.id is not None
+    )
 
 
 @router.get("/solutions/{hash}", response_model=SolutionDetail)
@@ -73,7 +79,12 @@ def get_solution(request: Request, service: TheService, who: Reader, hash: str) 
             .order_by(t.Report.id)
         ).all()
     told = [
-        {"kind": each.kind, "author": each.name, "evidence": json.loads(each.evidence), "created_at": each.created_at.isoformat()}
+        {
+            "kind": each.kind,
+            "author": each.name,
+            "evidence": json.loads(each.evidence),
+            "created_at": each.created_at.isoformat(),
+        }
         for each in reports
     ]
     item = json.dumps({**_item(row), "reports": told})
@@ -107,5 +118,3 @@ def _visible(query: Select[Any], who: Principal) -> Select[Any]:
 def _item(row: Row[Any]) -> dict[str, Any]:
     item = {column.key: getattr(row, column.key) for column in COLUMNS}
     return item | {"created_at": row.created_at.isoformat()}
-
-

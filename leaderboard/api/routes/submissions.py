@@ -38,9 +38,7 @@ def submit(
     """Hand in a solution. It is on the disk when this answers, and will be judged whatever happens to the service."""
 
     def work(connection: Connection) -> tuple[int, dict[str, Any]]:
-        wanted = submissions.Request(
-            payload.solution, payload.device_model, payload.workload_uuids, payload.ranked
-        )
+        wanted = submissions.Request(payload.solution, payload.device_model, payload.workload_uuids, payload.ranked)
         done = submissions.accept(connection, wanted, who, per_hour=service.settings.quota_per_hour)
         return 202, {**views.see(connection, done.id, who), "notes": done.notes}
 

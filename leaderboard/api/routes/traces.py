@@ -56,4 +56,6 @@ def list_traces(
         if author is not None:
             query = query.where(own.author_id == select(t.Author.id).where(t.Author.name == author).scalar_subquery())
         rows, more = traces.bodies(connection, query, after[0] if after else 0, limit)
-    return tagged(request, page([body for _, body in rows], [rows[-1][0]] if more else None), private=who.id is not None)
+    return tagged(
+        request, page([body for _, body in rows], [rows[-1][0]] if more else None), private=who.id is not None
+    )

@@ -1,0 +1,214 @@
+"""`/leaderboard`, `/apply-table`, `/devices`: who wins, and what to install."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from sqlalchemy import Connection, func, select
+
+from kernelmill.leaderboard import apply_table, boards, ranking
+from kernelmill.leaderboard.api.context import Reader, Service, TheService
+from kernelmill.leaderboard.api.models import ApplyTable, DeviceItem, Heat, HistoryItem, Leaderboard, Listed, Page
+from kernelmill.leaderboard.api.replies import Cursor, Limit, decode_cursor, encode_cursor, page, tagged
+from kernelmill.leaderboard.boards import Place
+from kernelmill.leaderboard.db import tables as t
+from kernelmill.leaderboard.db.types import now
+from kernelmill.leaderboard.errors import Invalid, NotFound
+from kernelmill.leaderboard.ranking import By, Edition, Head
+
+router = APIRouter(tags=["leaderboard"])
+Filter = Annotated[str | None, Query(max_length=255)]
+FRESH_S = 60.0
+
+
+@router.get("/leaderboard", response_model=Leaderboard)
+def leaderboard(
+    request: Request,
+    service: TheService,
+    who: Reader,
+    device_model: Filter = None,
+    definition: Filter = None,
+    op_type: Filter = None,
+    edition: Filter = None,
+    by: Annotated[By | None, Query(description="Left out: solution where a definition is given, else author.")] = None,
+    cursor: Annotated[Cursor, Query(description="Needs device_model.")] = None,
+    limit: Limit = 50,
+) -> Response:
+    """One board a device model.
+
+    With `definition` its rows are solutions; without, authors or languages over the edition's whole list, or with
+    by=solution one row a definition: its leader and what the best mix of all solutions gains.
+    """
+    kind: By = by or ("solution" if definition is not None else "author")
+    place = decode_cursor(cursor, [int])
+    if place is not None and device_model is None:
+        raise Invalid("cursor", "a page is of one board; give device_model, too")
+    start = max(0, place[0]) if place else 0
+    with service.database.read() as connection:
+        found = ranking.edition(connection, edition)
+        heads = ranking.heads(connection, found.id, device_model=device_model, definition=definition, op_type=op_type)
+        tag = ranking.tag([found, kind, heads, start, limit, _reports_version(connection)])
+        known = request.headers.get("if-none-match", "")
+        if tag in known:
+            return tagged(request, b"", tag=tag)
+        groups: dict[str, list[Head]] = {}
+        for head in heads:
+            groups.setdefault(head.device_model, []).append(head)
+        told = [_board(service, connection, found, group, kind, definition, start, limit) for group in groups.values()]
+    body = {"edition": found.name, "is_open": found.is_open, "by": kind, "definition": definition, "boards": told}
+    return tagged(request, json.dumps(body, separators=(",", ":")), tag=tag)
+
+
+@router.get("/leaderboard/history", response_model=Page[HistoryItem])
+def history(
+    request: Request,
+    service: TheService,
+    who: Reader,
+    definition: Annotated[str, Query(max_length=255)],
+    device_model: Filter = None,
+    edition: Filter = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Response:
+    """A board over time: its leader and its best mix, each time that one of them changed."""
+    after = decode_cursor(cursor, [int])
+    with service.database.read() as connection:
+        found = ranking.edition(connection, edition)
+        rows = ranking.history(connection, found.id, definition, device_model, after[0] if after else 0, limit + 1)
+    items = [json.dumps(row) for _, row in rows[:limit]]
+    return tagged(request, page(items, [rows[limit - 1][0]] if len(rows) > limit else None))
+
+
+@router.get("/definitions/{name}/ratios", response_model=Heat)
+def ratios(
+    request: Request, service: TheService, who: Reader, name: str, device_model: Annotated[str, Query(max_length=255)]
+) -> Response:
+    """Every solution on every public workload, on one device model."""
+    with service.database.read() as connection:
+        found = ranking.edition(connection, None)
+        heads = ranking.heads(connection, found.id, device_model=device_model, definition=name)
+        if not heads:
+            raise NotFound(f"nothing of {name!r} was judged on {device_model!r}")
+        body = service.heat.get((found.id, heads[0]), lambda: _heat(connection, found, heads[0]))
+    return tagged(request, body)
+
+
+@router.get("/apply-table", response_model=ApplyTable)
+def get_apply_table(
+    request: Request,
+    service: TheService,
+    who: Reader,
+    device_model: Filter = None,
+    arch: Annotated[str | None, Query(max_length=255, description="As traces name it: sm_90, x86_64.")] = None,
+    definition: Filter = None,
+    fingerprint: Annotated[
+        str | None, Query(max_length=64, description="Only what was judged with exactly these libraries.")
+    ] = None,
+) -> Response:
+    """What a serving host could install, workload by workload: solutions that are surely faster than the baseline."""
+    with service.database.read() as connection:
+        found = ranking.edition(connection, None)
+        heads = ranking.heads(connection, found.id, device_model=device_model, definition=definition)
+        rows: list[dict[str, Any]] = []
+        for head in heads:
+            rows += service.applied.get(
+                (found.id, head),
+                lambda head=head: apply_table.rows(connection, _summary(service, connection, found, head), head),  # type: ignore[misc]
+            )
+    wanted = [
+        row
+        for row in rows
+        if (arch is None or row["arch"] == arch) and (fingerprint is None or row["fingerprint"] == fingerprint)
+    ]
+    return tagged(request, json.dumps({"edition": found.name, "items": wanted}))
+
+
+@router.get("/devices", response_model=Listed[DeviceItem])
+def devices(request: Request, service: TheService, who: Reader) -> Response:
+    """Device models that judge, or have judged."""
+    own = t.Device
+    queued = (
+        select(func.count())
+        .where(t.Submission.state == "queued", t.Submission.device_model == own.model)
+        .scalar_subquery()
+    )
+    with service.database.read() as connection:
+        rows = connection.execute(
+            select(own.model, own.kind, own.arch, own.libs, own.seen_at, queued.label("queued")).order_by(own.model)
+        ).all()
+    items = [
+        {
+            "model": row.model,
+            "kind": row.kind,
+            "arch": row.arch,
+            "libs": json.loads(row.libs),
+            "is_judging": row.seen_at is not None and (now() - row.seen_at).total_seconds() < FRESH_S,
+            "queued": row.queued,
+        }
+        for row in rows
+    ]
+    return tagged(request, json.dumps({"items": items}))
+
+
+def _board(
+    service: Service,
+    connection: Connection,
+    edition: Edition,
+    heads: list[Head],
+    by: By,
+    definition: str | None,
+    start: int,
+    limit: int,
+) -> dict[str, Any]:
+    """One device model's part of the reply."""
+    extra: dict[str, Any] = {}
+    if by != "solution":
+        rows = service.ranking.standings(connection, edition.id, heads, by)
+    elif definition is not None:
+        board = service.ranking.board(connection, edition.id, heads[0])
+        extra, rows = board["summary"], board["entries"]
+    else:
+        rows = [_line(service, connection, edition, head) for head in heads]
+    shown = rows[start : start + limit]
+    if by == "solution" and definition is not None:
+        shown = _with_reports(connection, shown)
+    following = encode_cursor([start + limit]) if len(rows) > start + limit else None
+    return {
+        "device_model": heads[0].device_model,
+        "definitions": len(heads),
+        "updated_at": max(head.updated_at for head in heads),
+        **extra,
+        "rows": shown,
+        "next": following,
+    }
+
+
+def _line(service: Service, connection: Connection, edition: Edition, head: Head) -> dict[str, Any]:
+    summary = _summary(service, connection, edition, head)
+    kept = {name: summary[name] for name in ("leader", "baseline", "solutions", "workloads")}
+    return {"definition": head.definition, "op_type": head.op_type, "best_mix": summary["best_mix"]["speedup"], **kept}
+
+
+def _summary(service: Service, connection: Connection, edition: Edition, head: Head) -> dict[str, Any]:
+    found: dict[str, Any] = service.ranking.board(connection, edition.id, head)["summary"]
+    return found
+
+
+def _with_reports(connection: Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    told = ranking.reports(connection, [row["solution_hash"] for row in rows if row["solution_hash"]])
+    return [{**row, "reports": told.get(row["solution_hash"], {})} for row in rows]
+
+
+def _reports_version(connection: Connection) -> int:
+    return connection.scalar(select(func.max(t.Report.id))) or 0
+
+
+def _heat(connection: Connection, edition: Edition, head: Head) -> str:
+    from kernelmill.leaderboard import rows
+
+    score = boards.score_of(connection, Place(edition.id, head.definition, head.device_model))
+    if score is None:
+        raise NotFound(f"{head.definition} is no longer measured")
+    return json.dumps(rows.heat(score), separators=(",", ":"))

@@ -1,0 +1,172 @@
+"""What is read of boards: one query layer for API and site. Nothing is computed here but authors' ranks, and those are
+kept as long as no board of theirs has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic_core import from_json
+from sqlalchemy import Connection, func, select
+
+from kernelmill.evaluator.authors import load_standings, rank_authors
+from kernelmill.leaderboard import rows
+from kernelmill.leaderboard.db import tables as t
+from kernelmill.leaderboard.errors import NotFound
+
+By = Literal["solution", "author", "language"]
+KEPT = 512
+
+
+class Kept:
+    """The last results of something, each good as long as its key is the same. Safe between threads."""
+
+    def __init__(self, most: int = KEPT) -> None:
+        self._most = most
+        self._found: OrderedDict[Any, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Any, make: Callable[[], Any]) -> Any:
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                return self._found[key]
+        made = make()
+        with self._lock:
+            self._found[key] = made
+            while len(self._found) > self._most:
+                self._found.popitem(last=False)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    id: int
+    name: str
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Which board, and how old: equal heads have equal boards."""
+
+    device_model: str
+    definition: str
+    op_type: str
+    version: int
+    updated_at: str
+
+
+def edition(connection: Connection, name: str | None) -> Edition:
+    """The named one, else the open one. Raises NotFound."""
+    query = select(t.Edition.id, t.Edition.name, t.Edition.is_open)
+    wanted = t.Edition.name == name if name is not None else t.Edition.is_open
+    row = connection.execute(query.where(wanted)).one_or_none()
+    if row is None:
+        raise NotFound(f"there is no edition {name!r}" if name is not None else "nothing is measured here yet")
+    return Edition(row.id, row.name, row.is_open)
+
+
+def heads(
+    connection: Connection,
+    edition: int,
+    *,
+    device_model: str | None = None,
+    definition: str | None = None,
+    op_type: str | None = None,
+) -> list[Head]:
+    """By device model and definition; boards that nothing was ranked on yet are left out."""
+    own = t.Board
+    query = select(own.device_model, own.definition, own.op_type, own.version, own.updated_at)
+    query = query.where(own.edition_id == edition, own.version > 0)
+    for column, wanted in ((own.device_model, device_model), (own.definition, definition), (own.op_type, op_type)):
+        if wanted is not None:
+            query = query.where(column == wanted)
+    found = connection.execute(query.order_by(own.device_model, own.definition))
+    return [Head(*row[:4], row.updated_at.isoformat()) for row in found]
+
+
+def tag(parts: Sequence[Any]) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
+class Ranking:
+    """Boards as JSON-ready values."""
+
+    def __init__(self) -> None:
+        self._boards = Kept()
+        self._standings = Kept()
+
+    def board(self, connection: Connection, edition: int, head: Head) -> dict[str, Any]:
+        """`summary` and `entries` of one board."""
+
+        def make() -> dict[str, Any]:
+            own = t.Board
+            row = connection.execute(
+                select(own.summary, own.entries).where(
+                    own.edition_id == edition,
+                    own.device_model == head.device_model,
+                    own.definition == head.definition,
+                )
+            ).one()
+            return {"summary": from_json(row.summary), "entries": from_json(row.entries)}
+
+        found: dict[str, Any] = self._boards.get((edition, head), make)
+        return found
+
+    def standings(
+        self, connection: Connection, edition: int, heads: Sequence[Head], by: Literal["author", "language"]
+    ) -> list[dict[str, Any]]:
+        """Authors or languages over the whole list of definitions of these heads, which are of one device model."""
+
+        def make() -> list[dict[str, Any]]:
+            listed = self._listed(connection, edition, {head.op_type for head in heads}, heads)
+            own = t.Board
+            column = own.authors if by == "author" else own.languages
+            query = select(own.definition, column.label("body")).where(
+                own.edition_id == edition, own.device_model == heads[0].device_model
+            )
+            boards = {row.definition: load_standings(row.body) for row in connection.execute(query)}
+            return [rows.standing(row) for row in rank_authors({name: boards.get(name, {}) for name in listed})]
+
+        found: list[dict[str, Any]] = self._standings.get((edition, by, tuple(heads)), make)
+        return found
+
+    def _listed(self, connection: Connection, edition: int, op_types: set[str], heads: Sequence[Head]) -> list[str]:
+        """Every definition of the edition's list, of these op types; what nobody attempted counts as 1."""
+        body = connection.scalar(select(t.Edition.body).where(t.Edition.id == edition))
+        names = set(json.loads(body or "{}").get("definitions", {}))
+        query = select(t.Definition.name).where(t.Definition.op_type.in_(op_types)).distinct()
+        return sorted(names & set(connection.scalars(query)) or {head.definition for head in heads})
+
+
+def history(
+    connection: Connection, edition: int, definition: str, device_model: str | None, after: int, limit: int
+) -> list[tuple[int, dict[str, Any]]]:
+    """What stood at the head of a definition's boards, each time that it changed, oldest first."""
+    own = t.History
+    query = select(own.id, own.device_model, own.at, own.body).where(
+        own.edition_id == edition, own.definition == definition, own.id > after
+    )
+    if device_model is not None:
+        query = query.where(own.device_model == device_model)
+    found = connection.execute(query.order_by(own.id).limit(limit))
+    return [
+        (row.id, {"device_model": row.device_model, "at": row.at.isoformat(), **json.loads(row.body)}) for row in found
+    ]
+
+
+def reports(connection: Connection, hashes: Sequence[str]) -> dict[str, dict[str, int]]:
+    """By solution: how often serving hosts told that it was withdrawn, or regressed."""
+    own = t.Report
+    query = select(own.solution_hash, own.kind, func.count()).where(own.solution_hash.in_(hashes))
+    found: dict[str, dict[str, int]] = {}
+    for key, kind, count in connection.execute(query.group_by(own.solution_hash, own.kind)):
+        found.setdefault(key, {})[kind] = count
+    return found

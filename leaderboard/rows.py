@@ -1,0 +1,132 @@
+"""Scores as the API tells them. Non-finite numbers are strings, as in files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kernelmill.evaluator.authors import AuthorScore
+from kernelmill.evaluator.report.lines import entry_line, number, ratio_line
+from kernelmill.evaluator.scoring import Score, fast_p
+
+FAST_P = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0)
+
+
+def entries(score: Score, hidden: Collection[str]) -> list[dict[str, Any]]:
+    """Rows of a board in order, with fast_p in place of every single ratio: `heat` has those.
+
+    `hidden` are uuids that a reader must not learn, as from the reason why somebody is off the board.
+    """
+    rows = []
+    for entry in score.entries:
+        row = entry_line(entry)
+        del row["ratios"]
+        if entry.off_board and any(uuid in entry.off_board for uuid in hidden):
+            row["off_board"] = f"{entry.off_board.partition(' on ')[0]} on a hidden workload"
+        row["fast_p"] = {f"{p:g}": fast_p(entry.ratios.values(), p) for p in FAST_P}
+        rows.append(row)
+    return rows
+
+
+def summary(score: Score) -> dict[str, Any]:
+    """The head of a board."""
+    leader = next((entry for entry in score.entries if entry.rank is not None and not entry.is_baseline), None)
+    baseline = next((entry for entry in score.entries if entry.is_baseline), None)
+    made = score.conditions
+    return {
+        "workloads": len(score.workloads),
+        "solutions": sum(not entry.is_baseline for entry in score.entries),
+        "baseline": baseline.solution if baseline else None,
+        "leader": _leader(entry_line(leader)) if leader else None,
+        "best_mix": best_mix(score),
+        "judge_versions": list(made.judge_versions),
+        "clocks": list(made.clocks),
+        "sandboxes": list(made.sandboxes),
+        "first_judged": made.first_judged,
+        "last_judged": made.last_judged,
+        "ignored": dict(score.ignored),
+    }
+
+
+def best_mix(score: Score) -> dict[str, Any]:
+    """What a deployment could install, workload by workload; `ratio` only where a solution replaces the baseline."""
+    by_name = {entry.solution: entry for entry in score.entries}
+    choices = []
+    for choice in score.best_mix.choices:
+        entry = by_name.get(choice.solution or "")
+        finding = entry.findings[choice.workload.uuid] if entry else None
+        choices.append(
+            {
+                "workload": choice.workload.uuid,
+                "axes": dict(choice.workload.axes),
+                "weight": choice.workload.weight,
+                "solution": choice.solution,
+                "solution_hash": entry.solution_hash if entry else None,
+                "ratio": ratio_line(finding.ratio) if finding and finding.ratio else None,
+                "why": choice.why,
+            }
+        )
+    return {"speedup": ratio_line(score.best_mix.speedup), "choices": choices}
+
+
+def standing(row: AuthorScore) -> dict[str, Any]:
+    """An author's or a language's row."""
+    return {
+        "rank": row.rank,
+        "tied": row.tied,
+        "name": row.author,
+        "log_gain": number(row.log_gain),
+        "speedup": ratio_line(row.speedup),
+        "improved": row.improved,
+        "attempted": row.attempted,
+        "all": row.all,
+        "first_judged": row.first_judged,
+        "best": {
+            definition: {
+                "solution": each.solution,
+                "solution_hash": each.solution_hash,
+                "speedup": ratio_line(each.speedup),
+            }
+            for definition, each in row.best.items()
+        },
+    }
+
+
+def heat(score: Score) -> dict[str, Any]:
+    """Every solution on every workload: what a heat map shows."""
+    uuids = [workload.uuid for workload in score.workloads]
+    return {
+        "workloads": [
+            {
+                "uuid": workload.uuid,
+                "axes": dict(workload.axes),
+                "weight": workload.weight,
+                "baseline_ms": number(score.baseline_ms.get(workload.uuid)),
+            }
+            for workload in score.workloads
+        ],
+        "rows": [
+            {
+                "solution": entry.solution,
+                "solution_hash": entry.solution_hash,
+                "cells": [_cell(entry.findings, uuid) for uuid in uuids],
+            }
+            for entry in score.entries
+        ],
+    }
+
+
+def _cell(findings: Mapping[str, Any], uuid: str) -> dict[str, Any] | None:
+    finding = findings.get(uuid)
+    if finding is None:
+        return None
+    return {
+        "verdict": str(finding.verdict),
+        "ratio": ratio_line(finding.ratio) if finding.ratio else None,
+        "solution_ms": number(finding.solution_ms),
+        "roofline_ms": number(finding.roofline_ms),
+    }
+
+
+def _leader(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("solution", "solution_hash", "author", "language", "speedup", "tied")}
