@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, or_, select, update
+from sqlalchemy import Connection, insert, or_, select, update
 
 from kernelmill.evaluator.admission import Admission, Listing
 from kernelmill.evaluator.authors import dump_standings, standings
@@ -24,7 +24,7 @@ from kernelmill.evaluator.scoring import Score, score_findings
 from kernelmill.leaderboard import catalog, rows, traces
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.engine import Database
-from kernelmill.leaderboard.db.types import now
+from kernelmill.leaderboard.db.types import AnyRow, now
 from kernelmill.trace_schema import Definition, Solution, Trace, Workload
 from kernelmill.trace_schema.errors import InternalError
 
@@ -160,7 +160,7 @@ def _score(place: Place, ground: Ground, shares: Mapping[str, Share], listings: 
     )
 
 
-def _write(connection: Connection, place: Place, board: Row[Any], score: Score, hidden: Collection[str]) -> None:
+def _write(connection: Connection, place: Place, board: AnyRow, score: Score, hidden: Collection[str]) -> None:
     summary = json.dumps(rows.summary(score), separators=(",", ":"))
     connection.execute(
         update(t.Board)

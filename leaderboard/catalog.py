@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from sqlalchemy import Connection, insert, select, update
 
 from kernelmill.evaluator import JUDGE_VERSION
-from kernelmill.leaderboard import audit, tokens
+from kernelmill.leaderboard import audit, clones, tokens
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.types import now
 from kernelmill.leaderboard.errors import Conflict
@@ -145,6 +145,7 @@ def take_solution(connection: Connection, solution: Solution) -> bool:
             language=str(solution.spec.language),
             is_baseline=solution.author == BASELINE,
             derived_from=solution.derived_from,
+            fingerprint=clones.packed(solution),
             body=solution.model_dump_json(exclude_unset=True),
             is_public=True,
         )
@@ -185,9 +186,9 @@ def edition_list(connection: Connection) -> dict[str, object]:
     baselines = select(t.Solution.definition, t.Solution.hash).where(
         t.Solution.is_baseline, t.Solution.hidden_at.is_(None)
     )
-    for row in connection.execute(baselines.order_by(t.Solution.hash)):
-        if row.definition in listed:
-            listed[row.definition]["baselines"].append(row.hash)  # type: ignore[attr-defined]
+    for definition, key in connection.execute(baselines.order_by(t.Solution.hash)):
+        if definition in listed:
+            listed[definition]["baselines"].append(key)  # type: ignore[attr-defined]
     return {"judge": judge_major(), "definitions": listed}
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from typing import NamedTuple
 
-from kernelmill.leaderboard.likeness import NEAR, fingerprint, overlap
 from sqlalchemy import Connection, select
 
 from kernelmill.leaderboard.db import tables as t
+from kernelmill.leaderboard.likeness import NEAR, fingerprint, likeness
 from kernelmill.trace_schema import Solution
 
 
@@ -32,7 +32,7 @@ def unpacked(data: bytes) -> array[int]:
 
 def nearest(connection: Connection, solution: Solution) -> Near | None:
     """Only public sources: a private one must not be told of through its likeness."""
-    own = frozenset(fingerprint(solution))
+    own = fingerprint(solution)
     query = select(t.Solution.name, t.Solution.fingerprint).where(
         t.Solution.definition == solution.definition,
         t.Solution.is_public,
@@ -41,7 +41,7 @@ def nearest(connection: Connection, solution: Solution) -> Near | None:
     )
     best: Near | None = None
     for row in connection.execute(query.order_by(t.Solution.created_at)):
-        share = overlap(own, frozenset(unpacked(row.fingerprint)))
+        share = likeness(own, unpacked(row.fingerprint))
         if share >= NEAR and (best is None or share > best.share):
             best = Near(row.name, share)
     return best

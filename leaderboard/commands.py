@@ -184,4 +184,4 @@ def line(event: Told) -> str:
         return f"{data['verdict']:<20} [{axes}]  {ratio}"
     if event.kind == "position":
         return f"{data['state']}" + (f", number {data['position']} in the queue" if data.get("position") else "")
-    return data["state"] + (f": {data['reason']}" if data.get("reason") else "")
+    return str(data["state"]) + (f": {data['reason']}" if data.get("reason") else "")

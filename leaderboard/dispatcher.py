@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, select, update
 
+from kernelmill.evaluator.admission import device_model_of
 from kernelmill.evaluator.executors import Executor
 from kernelmill.evaluator.executors.base import Seen
 from kernelmill.evaluator.runner import Event
@@ -97,8 +98,9 @@ class Dispatcher:
         with _heartbeat(self._database, lease, self._lease_s) as gone:
             try:
                 self._judge(lease, lambda: stop.is_set() or gone.is_set())
-            except DatasetError:
-                self._patiently(lambda c: leases.finish(c, lease, "failed", reason=f"the dataset's fault: {error}"))
+            except DatasetError as error:
+                fault = f"the dataset's fault: {error}"
+                self._patiently(lambda c: leases.finish(c, lease, "failed", reason=fault))
             except Cancelled:
                 self._close()
                 self._patiently(lambda c: leases.finish(c, lease, "cancelled", reason="cancelled while it was judged"))
@@ -144,7 +146,7 @@ class Dispatcher:
     def _refresh(self, trace: Trace) -> None:
         """At once where it can be; else the next idle moment does it, since the board is marked."""
         try:
-            boards.refresh(self._database, trace.definition, traces.device_model_of(trace))
+            boards.refresh(self._database, trace.definition, device_model_of(trace))
         except DatabaseUnreachable as error:
             _log.warning("the board of %s is behind: %s", trace.definition, error)
 

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 
 from kernelmill.dataset import paths
 from kernelmill.leaderboard import catalog
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.engine import Database
+from kernelmill.leaderboard.db.types import AnyRow
 from kernelmill.leaderboard.errors import Invalid
 from kernelmill.trace_schema import Trace, Workload
 from kernelmill.trace_schema.errors import DatasetError
@@ -80,7 +81,7 @@ def _solutions(connection: Connection, archive: tarfile.TarFile, op_types: dict[
 
 def _batches(
     connection: Connection, definition: str | None, device_model: str | None, most: int
-) -> Iterator[list[Row[Any]]]:
+) -> Iterator[list[AnyRow]]:
     own = t.Trace
     query = (
         select(

@@ -74,7 +74,7 @@ def ensure_administrator(database: Database, folder: Path) -> None:
         token = tokens.create(connection, author, [tokens.Scope.ADMIN], None, by="serve")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.unlink(missing_ok=True)
-        with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as stream:
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as stream:
             stream.write(token + "\n")
     _log.warning("made an administrator's token", extra={"file": str(path)})
 

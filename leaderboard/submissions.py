@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, func, insert, or_, select, update
 
 from kernelmill.evaluator.run import is_for
 from kernelmill.leaderboard import catalog, clones, events, tokens
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.insert import insert_new
-from kernelmill.leaderboard.db.types import now
+from kernelmill.leaderboard.db.types import AnyRow, now
 from kernelmill.leaderboard.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from kernelmill.leaderboard.tokens import Principal
 from kernelmill.trace_schema import Solution
@@ -175,7 +175,7 @@ def share(connection: Connection, number: str) -> None:
         end(connection, follower, "done", reason=own.reason, outcome=own.outcome)
 
 
-def find(connection: Connection, number: str, who: Principal, *, lock: bool = False) -> Row[Any]:
+def find(connection: Connection, number: str, who: Principal, *, lock: bool = False) -> AnyRow:
     """The submission's row with its author's name. Raises NotFound, also for what is not theirs to see."""
     query = (
         select(t.Submission.__table__, t.Author.name.label("author"), t.Solution.name.label("stored_name"))
@@ -189,7 +189,7 @@ def find(connection: Connection, number: str, who: Principal, *, lock: bool = Fa
     return row
 
 
-def position(connection: Connection, row: Row[Any]) -> int | None:
+def position(connection: Connection, row: AnyRow) -> int | None:
     """How many are before it, itself counted; None where it does not wait for a device."""
     if row.state != "queued" or row.duplicate_of is not None:
         return None
@@ -206,7 +206,7 @@ def position(connection: Connection, row: Row[Any]) -> int | None:
     return 1 + (connection.scalar(select(func.count()).select_from(t.Submission).where(ahead)) or 0)
 
 
-def eta_s(connection: Connection, row: Row[Any], place: int | None) -> float | None:
+def eta_s(connection: Connection, row: AnyRow, place: int | None) -> float | None:
     """A guess from what the last ones took; None where nothing is known."""
     if row.state in TERMINAL:
         return None
@@ -216,12 +216,12 @@ def eta_s(connection: Connection, row: Row[Any], place: int | None) -> float | N
         .order_by(t.Submission.ended_at.desc())
         .limit(20)
     )
-    took = [(ended - began).total_seconds() for began, ended in connection.execute(last) if began and ended]
+    took = [float((ended - began).total_seconds()) for began, ended in connection.execute(last) if began and ended]
     if not took:
         return None
     mean = sum(took) / len(took)
     if row.started_at is not None and row.state != "queued":
-        return max(0.0, mean - (now() - row.started_at).total_seconds())
+        return max(0.0, mean - float((now() - row.started_at).total_seconds()))
     return mean * (place or 1)
 
 
@@ -247,7 +247,7 @@ def store_solution(
             connection.execute(update(t.Solution).where(t.Solution.hash == key).values(is_public=True))
         return Stored(key, found.name, found.derived_from)
     near = clones.nearest(connection, solution)
-    row = {
+    row: dict[str, Any] = {
         "hash": key,
         "definition": solution.definition,
         "author_id": author_id,

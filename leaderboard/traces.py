@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from kernelmill.evaluator.admission import device_model_of
 from kernelmill.leaderboard import catalog, events, leases
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.insert import insert_new
-from kernelmill.leaderboard.db.types import now
+from kernelmill.leaderboard.db.types import AnySelect, now
 from kernelmill.leaderboard.leases import Lease
 from kernelmill.leaderboard.tokens import Principal
 from kernelmill.trace_schema import Trace, Verdict
@@ -128,7 +128,7 @@ def bucket(error: float | None) -> str | None:
     return "> 1"
 
 
-def visible(query: Select[Any], who: Principal) -> Select[Any]:
+def visible(query: AnySelect, who: Principal) -> AnySelect:
     """What this one may see: ranked and not hidden, and an author's own private runs."""
     if who.is_admin:
         return query
@@ -136,9 +136,7 @@ def visible(query: Select[Any], who: Principal) -> Select[Any]:
     return query.where(t.Trace.is_hidden.is_(False), shown)
 
 
-def bodies(
-    connection: Connection, query: Select[Any], after: int, limit: int
-) -> tuple[Sequence[tuple[int, str]], bool]:
+def bodies(connection: Connection, query: AnySelect, after: int, limit: int) -> tuple[Sequence[tuple[int, str]], bool]:
     """(id, JSON text) of one page in order, and whether there is more."""
     rows = connection.execute(query.where(t.Trace.id > after).order_by(t.Trace.id).limit(limit + 1)).all()
     return [(row.id, row.body) for row in rows[:limit]], len(rows) > limit

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, func, select
 
 from kernelmill.leaderboard import submissions
 from kernelmill.leaderboard.db import tables as t
+from kernelmill.leaderboard.db.types import AnyRow
 from kernelmill.leaderboard.tokens import Principal
 
 BASE = "/api/v1"
 
 
-def submission(connection: Connection, row: Row[Any]) -> dict[str, Any]:
+def submission(connection: Connection, row: AnyRow) -> dict[str, Any]:
     """Of a row that `submissions.find` gave."""
     number = row.duplicate_of or row.id
     counted = (

@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from kernelmill.leaderboard import tokens
 from kernelmill.leaderboard.api.limits import Limiter, Waiters
 from kernelmill.leaderboard.db.engine import Database
-from kernelmill.leaderboard.errors import Forbidden, Unauthorized
+from kernelmill.leaderboard.errors import Forbidden, NotFound, Unauthorized
 from kernelmill.leaderboard.ranking import Kept, Ranking
 from kernelmill.leaderboard.settings import Settings
 from kernelmill.leaderboard.tokens import NOBODY, Principal, Scope
@@ -76,7 +76,7 @@ def _local(service: Service) -> Principal:
     with service.database.read() as connection:
         try:
             number = tokens.find_author(connection, LOCAL)
-        except tokens.NotFound:
+        except NotFound:
             number = None
     if number is None:
         with service.database.write() as writing:

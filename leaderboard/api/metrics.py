@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from sqlalchemy import func, select
 
@@ -17,7 +19,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        own = {"registry": self._registry, "namespace": "kernelmill"}
+        own: dict[str, Any] = {"registry": self._registry, "namespace": "kernelmill"}
         self._requests = Counter("requests_total", "Requests", ["method", "route", "status"], **own)
         self._seconds = Histogram("request_seconds", "Time to answer", ["method", "route"], buckets=BUCKETS, **own)
         self._submissions = Gauge("submissions", "Submissions by state", ["state"], **own)

@@ -32,7 +32,8 @@ def check(database: Database) -> None:
         found = MigrationContext.configure(connection).get_current_revision()
     if found != newest:
         raise InternalError(
-            f"the database is at revision {found or 'none'} and this version needs {newest}; run: kernelmill admin migrate"
+            f"the database is at revision {found or 'none'} and this version needs {newest}; "
+            "run: kernelmill admin migrate"
         )
 
 

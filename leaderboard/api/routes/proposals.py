@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from kernelmill.leaderboard import audit, catalog
 from kernelmill.leaderboard.api.context import Administrator, Reader, Submitter, TheService
@@ -20,6 +20,7 @@ from kernelmill.leaderboard.api.models import (
 )
 from kernelmill.leaderboard.api.replies import Cursor, Key, Limit, decode_cursor, once, page, tagged
 from kernelmill.leaderboard.db import tables as t
+from kernelmill.leaderboard.db.types import AnyRow
 from kernelmill.leaderboard.errors import Conflict, Invalid, NotFound
 from kernelmill.trace_schema import Definition, Workload
 
@@ -148,7 +149,7 @@ def _proposals() -> Any:
     return select(*columns).join(t.Author, t.Author.id == own.author_id)
 
 
-def _find(connection: Connection, number: int) -> Row[Any]:
+def _find(connection: Connection, number: int) -> AnyRow:
     row = None
     if 0 < number <= MOST_ID:
         row = connection.execute(_proposals().where(t.Proposal.id == number)).one_or_none()
@@ -157,7 +158,7 @@ def _find(connection: Connection, number: int) -> Row[Any]:
     return row
 
 
-def _proposal(row: Row[Any]) -> dict[str, Any]:
+def _proposal(row: AnyRow) -> dict[str, Any]:
     return {
         "id": row.id,
         "kind": row.kind,

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, func, select
 from starlette.concurrency import run_in_threadpool
 
 import kernelmill
@@ -21,7 +21,7 @@ from kernelmill.leaderboard import catalog, submissions
 from kernelmill.leaderboard.api.context import Reader, Service, Submitter, TheService
 from kernelmill.leaderboard.api.models import Uuid
 from kernelmill.leaderboard.db import tables as t
-from kernelmill.leaderboard.db.types import now
+from kernelmill.leaderboard.db.types import AnyRow, now
 from kernelmill.leaderboard.errors import NotFound, Refused
 from kernelmill.leaderboard.submissions import TERMINAL
 from kernelmill.leaderboard.tokens import Principal
@@ -182,14 +182,14 @@ def _look(service: Service, who: Principal, numbers: list[str]) -> list[dict[str
         return [_task(connection, _submission(connection, number, who)) for number in numbers]
 
 
-def _submission(connection: Connection, number: str, who: Principal) -> Row[Any]:
+def _submission(connection: Connection, number: str, who: Principal) -> AnyRow:
     try:
         return submissions.find(connection, number, who)
     except NotFound:
         raise NotFound(f"Task not found: {number}") from None
 
 
-def _task(connection: Connection, row: Row[Any]) -> dict[str, Any]:
+def _task(connection: Connection, row: AnyRow) -> dict[str, Any]:
     query = select(t.Trace.body).where(
         t.Trace.submission_id == (row.duplicate_of or row.id), t.Trace.is_hidden.is_(False)
     )

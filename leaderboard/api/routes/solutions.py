@@ -6,12 +6,13 @@ import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
-from sqlalchemy import Row, Select, select
+from sqlalchemy import select
 
 from kernelmill.leaderboard.api.context import Reader, TheService
 from kernelmill.leaderboard.api.models import AuthorItem, Page, SolutionDetail, SolutionItem
 from kernelmill.leaderboard.api.replies import Cursor, Limit, decode_cursor, page, tagged
 from kernelmill.leaderboard.db import tables as t
+from kernelmill.leaderboard.db.types import AnyRow, AnySelect
 from kernelmill.leaderboard.errors import NotFound
 from kernelmill.leaderboard.tokens import Principal
 
@@ -108,13 +109,13 @@ def list_authors(
     return tagged(request, page(items, following))
 
 
-def _visible(query: Select[Any], who: Principal) -> Select[Any]:
+def _visible(query: AnySelect, who: Principal) -> AnySelect:
     if who.is_admin:
         return query
     shown = t.Solution.is_public if who.id is None else t.Solution.is_public | (t.Solution.author_id == who.id)
     return query.where(shown, t.Solution.hidden_at.is_(None))
 
 
-def _item(row: Row[Any]) -> dict[str, Any]:
+def _item(row: AnyRow) -> dict[str, Any]:
     item = {column.key: getattr(row, column.key) for column in COLUMNS}
     return item | {"created_at": row.created_at.isoformat()}

@@ -1,0 +1,64 @@
+"""Every test that takes a `database` runs on SQLite and on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelmill.leaderboard.db.engine import Database
+from kernelmill.leaderboard.db.migrate import migrate
+from tests.leaderboard.postgres import Postgres, binaries
+from tests.leaderboard.world import World, small_dataset
+
+BACKENDS = ("sqlite", "postgresql")
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    if binaries() is None:
+        pytest.skip("no PostgreSQL on this host: apt-get install postgresql")
+    server = Postgres()
+    try:
+        server.start()
+        server.sql("create database template_km")
+        template = Database(server.url("template_km"))
+        migrate(template)
+        template.close()
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(params=BACKENDS)
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'service.db'}"
+    server: Postgres = request.getfixturevalue("postgres")
+    name = f"test_{next(_numbers)}"
+    server.sql(f"create database {name} template template_km")
+    return server.url(name)
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    opened = Database(database_url)
+    migrate(opened)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    return small_dataset(tmp_path / "dataset")
+
+
+@pytest.fixture
+def world(database: Database, dataset: Path, tmp_path: Path) -> Iterator[World]:
+    """A service with a small catalogue, and people who hold tokens."""
+    made = World(database, dataset, tmp_path)
+    yield made
+    made.close()
