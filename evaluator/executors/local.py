@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from kernelmill.evaluator.executors.base import OPEN_NAMED, SILENCE_S, Charge, Seen, Unit, lost
-from kernelmill.evaluator.executors.process import OwnerLost, OwnerProcess
+from kernelmill.evaluator.executors.process import OWNER, OwnerLost, OwnerProcess
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.evaluator.runner import Event
 from kernelmill.trace_schema.errors import InternalError
@@ -16,7 +16,10 @@ POLL_S = 0.5
 
 
 class LocalExecutor:
-    """One owner for each device named. Raises InternalError if one can't be opened, or if they are not alike."""
+    """One owner for each device named. Raises InternalError if one can't be opened, or if they are not alike.
+
+    `owner` is the module that each owner runs.
+    """
 
     def __init__(
         self,
@@ -24,13 +27,14 @@ class LocalExecutor:
         options: JudgeOptions,
         *,
         opener: str = OPEN_NAMED,
+        owner: str = OWNER,
         silence_s: float = SILENCE_S,
     ) -> None:
         self._owners: list[OwnerProcess] = []
         try:
             for device in devices:
-                self._owners.append(OwnerProcess(Charge(device, options, opener), silence_s=silence_s))
-            self.seen = _alike({owner.device: owner.ready() for owner in self._owners})
+                self._owners.append(OwnerProcess(Charge(device, options, opener), owner=owner, silence_s=silence_s))
+            self.seen = _alike({process.device: process.ready() for process in self._owners})
         except InternalError:
             self.close()
             raise
@@ -40,14 +44,25 @@ class LocalExecutor:
         return len(self._owners)
 
     def run(self, units: Sequence[Unit]) -> Iterator[Event]:
-        """All is built before the first clock runs: a compiler beside it would disturb it."""
+        """All is built before the first clock runs: a compiler beside it would disturb it.
+
+        A run that is left early ends the owners that are at work, and whatever they started.
+        """
         left = list(units)
-        for do in ("build", "judge"):
-            yield from self._round(do, left)
+        try:
+            for do in ("build", "judge"):
+                yield from self._round(do, left)
+        finally:
+            self._end([owner for owner in self._owners if owner.unit])
 
     def close(self) -> None:
-        while self._owners:
-            self._owners.pop().close()
+        """Also in the midst of a run, which then has no owners left."""
+        self._end(list(self._owners))
+
+    def _end(self, owners: list[OwnerProcess]) -> None:
+        for owner in owners:
+            self._owners.remove(owner)
+            owner.close()
 
     def _round(self, do: str, left: list[Unit]) -> Iterator[Event]:
         """Each unit once. One whose owner is lost is told of, and taken out of `left`."""
@@ -62,15 +77,15 @@ class LocalExecutor:
                 return
             select.select(self._owners, [], [], POLL_S)
             for owner in list(self._owners):
-                yield from self._hear(owner, left)
+                if owner in self._owners:  # unless it was closed where the last event was told
+                    yield from self._hear(owner, left)
 
     def _hear(self, owner: OwnerProcess, left: list[Unit]) -> Iterator[Event]:
         unit = owner.unit
         try:
             messages = owner.read()
         except OwnerLost as error:
-            self._owners.remove(owner)
-            owner.close()
+            self._end([owner])
             yield self._farewell(unit, str(error), left)
             return
         yield from (message.event for message in messages if message.event is not None)

@@ -19,7 +19,11 @@ from kernelmill.evaluator.executors.base import SILENCE_S, START_S, Charge, Mess
 from kernelmill.trace_schema.errors import InternalError
 
 ROOT = Path(kernelmill.__file__).parents[1]
-BOOT = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from kernelmill.evaluator.executors.owner import main; main()"
+OWNER = "kernelmill.evaluator.executors.owner"
+BOOT = (
+    f"import sys; sys.path.insert(0, {str(ROOT)!r}); from importlib import import_module;"
+    "import_module(sys.argv[1]).main()"
+)
 CHUNK = 1 << 16
 END_S = 10.0
 """How long an owner that was told to end may take before it is killed."""
@@ -30,9 +34,16 @@ class OwnerLost(InternalError):
 
 
 class OwnerProcess:
-    """One child and the device that it alone uses."""
+    """One child and the device that it alone uses. `owner` is the module whose `main` it runs."""
 
-    def __init__(self, charge: Charge, *, silence_s: float = SILENCE_S, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        charge: Charge,
+        *,
+        owner: str = OWNER,
+        silence_s: float = SILENCE_S,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self.device = charge.device
         self.unit: Unit | None = None
         """What it works on."""
@@ -40,7 +51,7 @@ class OwnerProcess:
         self._deadline = time.monotonic() + START_S
         self._text = b""
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", BOOT],
+            [sys.executable, "-P", "-c", BOOT, owner],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=dict(env) if env is not None else None,
