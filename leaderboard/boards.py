@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 
 from kernelmill.evaluator.admission import Admission, Listing
 from kernelmill.evaluator.authors import dump_standings, standings
@@ -112,8 +112,8 @@ def rescore(database: Database) -> Rescored:
     for place in places:
         with database.write() as connection:
             before = _content(connection, place)
-            connection.execute(update(t.Share).filter_by(**_key(place)).values(is_stale=True))
-            connection.execute(update(t.Board).filter_by(**_key(place)).values(is_stale=True))
+            connection.execute(update(t.Share).where(*_at(t.Share, place)).values(is_stale=True))
+            connection.execute(update(t.Board).where(*_at(t.Board, place)).values(is_stale=True))
             _refresh(connection, place)
             done.boards += 1
             if _content(connection, place) != before:
@@ -134,13 +134,13 @@ def score_of(connection: Connection, place: Place) -> Score | None:
 def _refresh(connection: Connection, place: Place) -> bool:
     own = t.Board
     board = connection.execute(
-        select(own.is_stale, own.version, own.summary).filter_by(**_key(place)).with_for_update()
+        select(own.is_stale, own.version, own.summary).where(*_at(own, place)).with_for_update()
     ).one_or_none()
     if board is None or not board.is_stale:
         return False
     ground = _ground(connection, place)
     if ground is None:
-        connection.execute(update(own).filter_by(**_key(place)).values(is_stale=False))
+        connection.execute(update(own).where(*_at(own, place)).values(is_stale=False))
         return True
     listings = _listings(connection, place)
     _remake(connection, place, ground, listings)
@@ -164,7 +164,7 @@ def _write(connection: Connection, place: Place, board: AnyRow, score: Score, hi
     summary = json.dumps(rows.summary(score), separators=(",", ":"))
     connection.execute(
         update(t.Board)
-        .filter_by(**_key(place))
+        .where(*_at(t.Board, place))
         .values(
             op_type=score.op_type,
             version=board.version + 1,
@@ -227,19 +227,19 @@ def _listings(connection: Connection, place: Place) -> dict[str, Listing]:
         select(own.hash, own.language, t.Author.name)
         .join(t.Author, t.Author.id == own.author_id)
         .join(t.Share, t.Share.solution_hash == own.hash)
-        .filter(*(getattr(t.Share, name) == value for name, value in _key(place).items()))
+        .where(*_at(t.Share, place))
         .where(own.hidden_at.is_(None), t.Author.banned_at.is_(None))
     )
     return {row.hash: Listing(row.hash, row.name, row.language) for row in connection.execute(query)}
 
 
 def _shares(connection: Connection, place: Place, listings: Mapping[str, Listing]) -> dict[str, Share]:
-    query = select(t.Share.solution_hash, t.Share.body).filter_by(**_key(place)).where(t.Share.body != "")
+    query = select(t.Share.solution_hash, t.Share.body).where(*_at(t.Share, place), t.Share.body != "")
     bodies = {row.solution_hash: row.body for row in connection.execute(query) if row.solution_hash in listings}
     try:
         return _cache.parsed(place, bodies)
     except InternalError:  # written by another version: make them anew
-        connection.execute(update(t.Share).filter_by(**_key(place)).values(is_stale=True))
+        connection.execute(update(t.Share).where(*_at(t.Share, place)).values(is_stale=True))
         ground = _ground(connection, place)
         if ground is None:
             return {}
@@ -250,7 +250,7 @@ def _shares(connection: Connection, place: Place, listings: Mapping[str, Listing
 def _remake(connection: Connection, place: Place, ground: Ground, listings: Mapping[str, Listing]) -> None:
     """The shares that are stale, from their traces."""
     query = select(t.Share.solution_hash, t.Solution.name).join(t.Solution, t.Solution.hash == t.Share.solution_hash)
-    stale = connection.execute(query.filter_by(**_key(place)).where(t.Share.is_stale)).all()
+    stale = connection.execute(query.where(*_at(t.Share, place), t.Share.is_stale)).all()
     hashes = {workload.uuid: workload.hash() for workload in ground.workloads}
     for row in stale:
         if row.solution_hash not in listings:
@@ -265,7 +265,7 @@ def _remake(connection: Connection, place: Place, ground: Ground, listings: Mapp
         share = share_of(row.name, _traces(connection, row.solution_hash), admission)
         connection.execute(
             update(t.Share)
-            .filter_by(**_key(place), solution_hash=row.solution_hash)
+            .where(*_at(t.Share, place), t.Share.solution_hash == row.solution_hash)
             .values(body=share.to_json(), is_stale=False)
         )
 
@@ -281,7 +281,11 @@ def _key(place: Place) -> dict[str, Any]:
     return {"edition_id": place.edition, "definition": place.definition, "device_model": place.device_model}
 
 
+def _at(table: type[t.Share] | type[t.Board], place: Place) -> list[ColumnElement[bool]]:
+    return [getattr(table, name) == value for name, value in _key(place).items()]
+
+
 def _content(connection: Connection, place: Place) -> Sequence[Any]:
     own = t.Board
-    query = select(own.summary, own.entries, own.authors, own.languages).filter_by(**_key(place))
+    query = select(own.summary, own.entries, own.authors, own.languages).where(*_at(own, place))
     return tuple(connection.execute(query).one())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernelmill.dataset.paths import default_path
 from kernelmill.evaluator.executors import Executor, LocalExecutor, RayExecutor, Unit
-from kernelmill.evaluator.executors.base import Seen
+from kernelmill.evaluator.executors.base import Seen, Stop
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.evaluator.runner import Event
 from kernelmill.leaderboard import log
@@ -42,7 +42,7 @@ class Shared:
     def share(self) -> int:
         return 1
 
-    def run(self, units: Sequence[Unit], stop: Callable[[], bool] | None = None) -> Iterator[Event]:
+    def run(self, units: Sequence[Unit], stop: Stop | None = None) -> Iterator[Event]:
         return self._executor.run(units, stop)
 
     def close(self) -> None:

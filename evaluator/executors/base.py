@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -24,6 +24,7 @@ SILENCE_S = 3600.0
 WAY_OUT = "what it judged before is saved; judge the rest with: kernelmill run --resume"
 
 
+Stop = Callable[[], bool]
 OPEN_NAMED = "kernelmill.evaluator.devices:open_device"
 OPEN_FREE = "kernelmill.evaluator.devices:open_free"
 
@@ -125,8 +126,11 @@ class Executor(Protocol):
     def share(self) -> int:
         """How many units can be judged at once."""
 
-    def run(self, units: Sequence[Unit]) -> Iterator[Event]:
-        """Events as they come. A unit that is lost becomes a harness_error; it is not tried again."""
+    def run(self, units: Sequence[Unit], stop: Stop | None = None) -> Iterator[Event]:
+        """Events as they come. A unit that is lost becomes a harness_error; it is not tried again.
+
+        `stop` is asked about once a second; once it says True the run ends, and nothing that it started is left.
+        """
 
     def close(self) -> None: ...
 
@@ -134,3 +138,8 @@ class Executor(Protocol):
 def lost(unit: Unit, why: str) -> Event:
     """The event that tells of a unit which nobody judges any more."""
     return Event("harness_error", f"{unit}: {why}; {WAY_OUT}")
+
+
+def never() -> bool:
+    """A run that nobody stops."""
+    return False

@@ -6,7 +6,7 @@ import select
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from kernelmill.evaluator.executors.base import OPEN_NAMED, SILENCE_S, Charge, Seen, Unit, lost
+from kernelmill.evaluator.executors.base import OPEN_NAMED, SILENCE_S, Charge, Seen, Stop, Unit, lost, never
 from kernelmill.evaluator.executors.process import OWNER, OwnerLost, OwnerProcess
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.evaluator.runner import Event
@@ -43,7 +43,7 @@ class LocalExecutor:
     def share(self) -> int:
         return len(self._owners)
 
-    def run(self, units: Sequence[Unit]) -> Iterator[Event]:
+    def run(self, units: Sequence[Unit], stop: Stop | None = None) -> Iterator[Event]:
         """All is built before the first clock runs: a compiler beside it would disturb it.
 
         A run that is left early ends the owners that are at work, and whatever they started.
@@ -51,7 +51,7 @@ class LocalExecutor:
         left = list(units)
         try:
             for do in ("build", "judge"):
-                yield from self._round(do, left)
+                yield from self._round(do, left, stop or never)
         finally:
             self._end([owner for owner in self._owners if owner.unit])
 
@@ -64,10 +64,10 @@ class LocalExecutor:
             self._owners.remove(owner)
             owner.close()
 
-    def _round(self, do: str, left: list[Unit]) -> Iterator[Event]:
+    def _round(self, do: str, left: list[Unit], stop: Stop) -> Iterator[Event]:
         """Each unit once. One whose owner is lost is told of, and taken out of `left`."""
         waiting = deque(left)
-        while waiting or any(owner.unit for owner in self._owners):
+        while (waiting or any(owner.unit for owner in self._owners)) and not stop():
             for owner in self._owners:
                 if waiting and owner.unit is None:
                     owner.order(do, waiting.popleft())

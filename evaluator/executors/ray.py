@@ -15,7 +15,18 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from kernelmill.evaluator.executors.base import OPEN_FREE, SILENCE_S, START_S, Charge, Message, Seen, Unit, lost
+from kernelmill.evaluator.executors.base import (
+    OPEN_FREE,
+    SILENCE_S,
+    START_S,
+    Charge,
+    Message,
+    Seen,
+    Stop,
+    Unit,
+    lost,
+    never,
+)
 from kernelmill.evaluator.executors.process import OwnerProcess
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.evaluator.runner import Event
@@ -71,8 +82,8 @@ class RayExecutor:
     def share(self) -> int:
         return int(self._ray.cluster_resources().get(self._resource, 0))
 
-    def run(self, units: Sequence[Unit]) -> Iterator[Event]:
-        for task, message in self._messages([self._start(unit) for unit in units]):
+    def run(self, units: Sequence[Unit], stop: Stop | None = None) -> Iterator[Event]:
+        for task, message in self._messages([self._start(unit) for unit in units], stop or never):
             if message.event is not None:
                 yield message.event
             elif message.kind == "ready":
@@ -88,7 +99,7 @@ class RayExecutor:
 
     def _look(self) -> Seen:
         """One device of the cluster opened, and closed again."""
-        for _, message in self._messages([self._start(None)]):
+        for _, message in self._messages([self._start(None)], never):
             if message.seen is not None:
                 return message.seen
             raise InternalError(message.text)
@@ -98,10 +109,10 @@ class RayExecutor:
         stream = self._task.remote(self._charge, unit.to_json() if unit else "")
         return Task(unit, stream, time.monotonic() + self._silence_s)
 
-    def _messages(self, tasks: list[Task]) -> Iterator[tuple[Task, Message]]:
+    def _messages(self, tasks: list[Task], stop: Stop) -> Iterator[tuple[Task, Message]]:
         """As they come, until each task has said "done" or is lost. Tasks that are left early are cancelled."""
         try:
-            while tasks:
+            while tasks and not stop():
                 ready, _ = self._ray.wait([task.stream for task in tasks], num_returns=1, timeout=POLL_S)
                 heard = [(task, self._hear(task)) for task in tasks if task.stream in ready]
                 for task, message in heard or self._given_up(tasks):

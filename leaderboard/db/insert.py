@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, literal
 from sqlalchemy.dialects import postgresql, sqlite
 
 from kernelmill.leaderboard.db.tables import Base
@@ -16,5 +16,5 @@ def insert_new(connection: Connection, table: type[Base], row: dict[str, Any]) -
     On PostgreSQL it waits for another transaction that is about to insert the same.
     """
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(table).values(row).on_conflict_do_nothing()
-    return bool(connection.execute(statement).rowcount > 0)
+    statement = dialect.insert(table).values(row).on_conflict_do_nothing().returning(literal(1))
+    return connection.execute(statement).first() is not None

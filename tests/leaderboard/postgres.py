@@ -15,12 +15,12 @@ USER = "postgres"
 
 
 def binaries() -> Path | None:
-    """Where initdb lies: on the PATH, or where Debian puts it."""
-    found = shutil.which("initdb")
-    if found:
-        return Path(found).parent
-    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    return versions[-1].parent if versions else None
+    """Where its programs lie: where Debian puts them, else on the PATH."""
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
+    if versions:
+        return versions[-1].parent
+    found = shutil.which("postgres")
+    return Path(found).resolve().parent if found else None
 
 
 class Postgres:
@@ -48,8 +48,10 @@ class Postgres:
         command = [str(self._bin / "postgres"), "-D", str(self._data)]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
-        log = (self.folder / "log").open("ab")
-        self._process = subprocess.Popen([*self._as_user(), *command], stdout=log, stderr=log, start_new_session=True)
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._as_user(), *command], stdout=log, stderr=log, start_new_session=True
+            )
         self._wait()
 
     def kill(self) -> None:
@@ -65,7 +67,7 @@ class Postgres:
 
     def close(self) -> None:
         if self._process is not None and self._process.poll() is None:
-            self._run("pg_ctl", "stop", "-D", str(self._data), "-m", "immediate")
+            os.kill(int((self._data / "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
             self._process.wait(30)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -87,8 +89,11 @@ class Postgres:
     def _wait(self) -> None:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            command = [str(self._bin / "pg_isready"), "-q", "-h", str(self.folder)]
-            if subprocess.run(command, check=False).returncode == 0:
+            command = ["psql", "-h", str(self.folder), "-U", USER, "-Atqc", "select 1"]
+            if (
+                subprocess.run([str(self._bin / command[0]), *command[1:]], capture_output=True, check=False).returncode
+                == 0
+            ):
                 return
             time.sleep(0.05)
         raise AssertionError((self.folder / "log").read_text())

@@ -31,7 +31,7 @@ from kernelmill.evaluator.reference import reference_solution
 from kernelmill.evaluator.run import find_baseline
 from kernelmill.evaluator.runner import Event, describe
 from kernelmill.evaluator.trace_maker import Measured, Sitter, make_trace
-from kernelmill.trace_schema import Solution, Verdict
+from kernelmill.trace_schema import Definition, Solution, Trace, Verdict, Workload
 from kernelmill.trace_schema.errors import DatasetError
 
 MODEL = "Test CPU"
@@ -110,15 +110,23 @@ def follow(do: str, unit: Unit) -> Iterator[Event]:
         yield from (Event("building", f"built {number} of {count}") for number in range(1, count + 1))
         return
     scripts = {solution.name: Script.of(solution) for solution in job.solutions}
-    sitter = Sitter(job.definition, baseline, uuid4().hex, "bwrap", PaperCpu())
-    measured = Measured(REFERENCE_S, 0.0, Work(0.0, 0.0))
+    session = uuid4().hex
     yield from (Event("harness_error", f"{name}: scripted") for name, script in scripts.items() if script.fails)
     for workload in job.workloads:
         for solution in job.solutions:
             script = scripts[solution.name]
             if not script.fails and (solution.hash(), workload.hash()) not in job.done:
-                trace = make_trace(sitter, workload, solution, script.play(), measured)
+                trace = trace_of(job.definition, solution, workload, baseline, session)
                 yield Event("trace", describe(trace), trace)
+
+
+def trace_of(
+    definition: Definition, solution: Solution, workload: Workload, baseline: Solution, session: str | None = None
+) -> Trace:
+    """The verdict that the solution's comments ask for."""
+    sitter = Sitter(definition, baseline, session or uuid4().hex, "bwrap", PaperCpu())
+    measured = Measured(REFERENCE_S, 0.0, Work(0.0, 0.0))
+    return make_trace(sitter, workload, solution, Script.of(solution).play(), measured)
 
 
 def _has_died() -> bool:

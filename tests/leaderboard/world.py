@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from fastapi.testclient import TestClient
-from httpx import Response
+from httpx2 import Response
 
 from kernelmill.dataset import Dataset
-from kernelmill.leaderboard import catalog, leases, tokens, traces
+from kernelmill.evaluator.executors.base import Seen
+from kernelmill.leaderboard import boards, catalog, leases, tokens, traces
 from kernelmill.leaderboard.api.app import create_app
 from kernelmill.leaderboard.db.engine import Database
 from kernelmill.leaderboard.leases import Lease
@@ -19,9 +20,9 @@ from kernelmill.leaderboard.settings import Settings
 from kernelmill.leaderboard.spool import read_order
 from kernelmill.trace_schema import Trace
 from tests.builders import definition, raw_solution, solution, workload
-from tests.leaderboard.scripted_owner import trace_of
+from tests.leaderboard.scripted_owner import MODEL, trace_of
 
-CPU = "Test CPU"
+CPU = Seen("cpu", MODEL)
 DEFINITION = "rmsnorm_h8"
 UUIDS = [f"{number}1111111-1111-4111-8111-111111111111" for number in range(1, 6)]
 HIDDEN = UUIDS[-1]
@@ -53,7 +54,9 @@ class World:
         self.database = database
         self.folder = folder
         self.dataset = Dataset.open(dataset)
-        self.settings = Settings(state=folder / "state", read_rate="100000/second", write_rate="100000/second", **settings)
+        self.settings = Settings(
+            state=folder / "state", read_rate="100000/second", write_rate="100000/second", **settings
+        )
         with database.write() as connection:
             catalog.sync(connection, self.dataset, by="test")
         self.tokens = {
@@ -95,7 +98,12 @@ class World:
     def take(self, holder: str = "judge", lease_s: float = 60.0) -> Lease | None:
         """The next submission, as a dispatcher for the test's device."""
         with self.database.write() as connection:
-            return leases.take(connection, Seen(), holder, lease_s=lease_s, attempts=3)
+            return leases.take(connection, CPU, holder, lease_s=lease_s, attempts=3)
+
+    def refresh(self) -> None:
+        """Bring every board up to date, as an idle dispatcher does."""
+        while boards.refresh_next(self.database):
+            pass
 
     def verdicts(self, lease: Lease) -> list[Trace]:
         """What the scripted owner says of it."""
@@ -121,13 +129,6 @@ class World:
         return lease
 
 
-class Seen:
-    """A device."""
-
-    kind = "cpu"
-    model = CPU
-
-
 def submission(source: str, *, name: str | None = None, **over: Any) -> dict[str, Any]:
     """A request body; the name is one that nobody else has."""
     author = over.pop("author", "whoever")
@@ -143,4 +144,3 @@ def told(text: str) -> list[tuple[str, dict[str, Any], str | None]]:
         if "data" in fields:
             found.append((fields.get("event", "message"), json.loads(fields["data"]), fields.get("id")))
     return found
-
