@@ -78,7 +78,7 @@ class ShareCache:
         return {key: share for key, (_, share) in fresh.items()}
 
 
-_cache = ShareCache()
+share_cache = ShareCache()
 
 
 def refresh(database: Database, definition: str, device_model: str) -> bool:
@@ -237,14 +237,14 @@ def _shares(connection: Connection, place: Place, listings: Mapping[str, Listing
     query = select(t.Share.solution_hash, t.Share.body).where(*_at(t.Share, place), t.Share.body != "")
     bodies = {row.solution_hash: row.body for row in connection.execute(query) if row.solution_hash in listings}
     try:
-        return _cache.parsed(place, bodies)
+        return share_cache.parsed(place, bodies)
     except InternalError:  # written by another version: make them anew
         connection.execute(update(t.Share).where(*_at(t.Share, place)).values(is_stale=True))
         ground = _ground(connection, place)
         if ground is None:
             return {}
         _remake(connection, place, ground, listings)
-        return _cache.parsed(place, dict(connection.execute(query).tuples().all()))
+        return share_cache.parsed(place, dict(connection.execute(query).tuples().all()))
 
 
 def _remake(connection: Connection, place: Place, ground: Ground, listings: Mapping[str, Listing]) -> None:
