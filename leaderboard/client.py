@@ -89,7 +89,7 @@ class Client:
                 source.response.read()
                 raise _refusal(source.response)
             try:
-                yield from source.iter_sse()
+                yield from (event for event in source.iter_sse() if event.data)  # a ping has none
             except SSEError as error:
                 raise ServiceError(f"{self._server} sent no events: {error}") from error
 

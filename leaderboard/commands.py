@@ -163,7 +163,7 @@ def follow(client: Client, number: str, as_json: bool) -> int:
     for event in client.follow(number):
         if as_json:
             typer.echo(json.dumps({"event": event.kind, **event.data}))
-        else:
+        elif event.kind != "position" or event.data["position"]:
             typer.echo(line(event), err=event.kind != "verdict")
     end = client.submission(number)
     if as_json:
@@ -183,5 +183,5 @@ def line(event: Told) -> str:
         ratio = f"{data['ratio']:.2f}x of the baseline" if data.get("ratio") else data.get("reason", "")
         return f"{data['verdict']:<20} [{axes}]  {ratio}"
     if event.kind == "position":
-        return f"{data['state']}" + (f", number {data['position']} in the queue" if data.get("position") else "")
+        return f"number {data['position']} in the queue"
     return str(data["state"]) + (f": {data['reason']}" if data.get("reason") else "")

@@ -120,6 +120,7 @@ class Child:
             self.falls = 1 if lasted > 60 else self.falls + 1
             pause = min(LONGEST_PAUSE_S, 0.5 * 2 ** (self.falls - 1))
             _log.error("a process ended", extra={"child": self.name, "code": self.process.returncode, "pause_s": pause})
+            bury(self.process)
             self.process, self.not_before = None, time.monotonic() + pause
         if time.monotonic() >= self.not_before:
             self.start(env)
@@ -148,7 +149,14 @@ def end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(max(0.1, deadline - time.monotonic()))
         process.kill()
-        process.wait()
+        bury(process)
+
+
+def bury(process: subprocess.Popen[bytes]) -> None:
+    """Of one that has ended, or was killed: nothing of it is left with us."""
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def environment(settings: Settings) -> dict[str, str]:
