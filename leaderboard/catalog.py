@@ -19,6 +19,7 @@ from kernelmill.leaderboard import audit, clones, tokens
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.types import now
 from kernelmill.leaderboard.errors import Conflict
+from kernelmill.leaderboard.likeness import fingerprint
 from kernelmill.trace_schema import Definition, Solution, Workload
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def take_solution(connection: Connection, solution: Solution) -> bool:
             language=str(solution.spec.language),
             is_baseline=solution.author == BASELINE,
             derived_from=solution.derived_from,
-            fingerprint=clones.packed(solution),
+            fingerprint=clones.packed(fingerprint(solution)),
             body=solution.model_dump_json(exclude_unset=True),
             is_public=True,
         )

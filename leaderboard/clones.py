@@ -1,15 +1,29 @@
-"""Near clones: which stored source a new one resembles, by the fingerprints of `likeness`."""
+"""Near clones: which stored source a new one resembles, by the fingerprints of `likeness`.
+
+Fingerprints of a definition's sources are kept in this process, since they never change; which sources may be named is
+asked each time.
+"""
 
 from __future__ import annotations
 
+import threading
 from array import array
-from typing import NamedTuple
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 
 from kernelmill.leaderboard.db import tables as t
-from kernelmill.leaderboard.likeness import NEAR, fingerprint, likeness
-from kernelmill.trace_schema import Solution
+from kernelmill.leaderboard.likeness import LEAST, NEAR
+
+KEPT_SHELVES = 256
+BATCH = 1000
+"""SQLite takes a limited number of values in a statement."""
 
 
 class Near(NamedTuple):
@@ -19,29 +33,84 @@ class Near(NamedTuple):
     share: float
 
 
-def packed(solution: Solution) -> bytes:
-    """As the database keeps it: 64-bit integers, in this machine's order of bytes (little-endian everywhere today)."""
-    return array("q", fingerprint(solution)).tobytes()
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The fingerprints of some sources, end to end in `values`; those of `keys[n]`, a hash, begin at `starts[n]`."""
+
+    keys: Mapping[str, int] = field(default_factory=dict)
+    values: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    starts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def with_more(self, prints: Mapping[str, bytes]) -> Self:
+        """Empty ones must be left out."""
+        parts = [np.frombuffer(data, np.int64) for data in prints.values()]
+        ends = len(self.values) + np.cumsum([0, *map(len, parts)])[:-1]
+        keys = {**self.keys, **{key: len(self.keys) + at for at, key in enumerate(prints)}}
+        return type(self)(keys, np.concatenate([self.values, *parts]), np.concatenate([self.starts, ends]))
+
+    def likeness(self, own: Sequence[int]) -> NDArray[np.float64]:
+        """`likeness.likeness` of a new source with each of these, in the order in which they came."""
+        sizes = np.diff(self.starts, append=len(self.values))
+        smaller = np.minimum(sizes, len(own))
+        if not len(own) or not len(sizes):
+            return np.zeros(len(sizes))
+        new = np.array(own, np.int64)
+        places = np.searchsorted(new, self.values)
+        shared = np.add.reduceat(new[np.minimum(places, len(new) - 1)] == self.values, self.starts, dtype=np.int64)
+        return np.where(smaller >= LEAST, shared / smaller, 0.0)
 
 
-def unpacked(data: bytes) -> array[int]:
-    numbers = array("q")
-    numbers.frombytes(data)
-    return numbers
+class Shelves:
+    """Of the definitions that were asked for last. Safe between threads: a shelf is replaced, not changed."""
+
+    def __init__(self) -> None:
+        self._shelves: OrderedDict[str, Shelf] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def filled(self, connection: Connection, definition: str, keys: Iterable[str]) -> Shelf:
+        """With these sources at least, and maybe with some that are no longer public."""
+        with self._lock:
+            shelf = self._shelves.get(definition) or Shelf()
+        missing = (key for key in keys if key not in shelf.keys)
+        while part := list(islice(missing, BATCH)):
+            query = select(t.Solution.hash, t.Solution.fingerprint).where(t.Solution.hash.in_(part))
+            shelf = shelf.with_more({row.hash: row.fingerprint for row in connection.execute(query)})
+        with self._lock:
+            self._shelves[definition] = shelf
+            self._shelves.move_to_end(definition)
+            while len(self._shelves) > KEPT_SHELVES:
+                self._shelves.popitem(last=False)
+        return shelf
 
 
-def nearest(connection: Connection, solution: Solution) -> Near | None:
-    """Only public sources: a private one must not be told of through its likeness."""
-    own = fingerprint(solution)
-    query = select(t.Solution.name, t.Solution.fingerprint).where(
-        t.Solution.definition == solution.definition,
+_shelves = Shelves()
+
+
+def packed(fingerprint: Sequence[int]) -> bytes | None:
+    """As the database keeps it: 64-bit integers, in this machine's order of bytes (little-endian everywhere today).
+
+    None for one that resembles nothing.
+    """
+    return array("q", fingerprint).tobytes() if len(fingerprint) >= LEAST else None
+
+
+def nearest(connection: Connection, definition: str, own: Sequence[int]) -> Near | None:
+    """Of a new source with this fingerprint. Only public ones: a private one must not be told of by its likeness."""
+    if len(own) < LEAST:
+        return None
+    query = select(t.Solution.hash).where(
+        t.Solution.definition == definition,
         t.Solution.is_public,
         t.Solution.hidden_at.is_(None),
         t.Solution.fingerprint.is_not(None),
     )
-    best: Near | None = None
-    for row in connection.execute(query.order_by(t.Solution.created_at)):
-        share = likeness(own, unpacked(row.fingerprint))
-        if share >= NEAR and (best is None or share > best.share):
-            best = Near(row.name, share)
-    return best
+    keys = connection.scalars(query.order_by(t.Solution.created_at)).all()
+    if not keys:
+        return None
+    shelf = _shelves.filled(connection, definition, keys)
+    shares = shelf.likeness(own)[[shelf.keys[key] for key in keys]]
+    best = int(shares.argmax())  # the first of several
+    if shares[best] < NEAR:
+        return None
+    name = connection.scalars(select(t.Solution.name).where(t.Solution.hash == keys[best])).one()
+    return Near(name, float(shares[best]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from enum import Enum, auto
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -105,23 +106,22 @@ class Reader:
 
     def _lexed(self, lexer: Any, text: str) -> Iterator[Word]:
         """Neighbouring pieces of text become one word."""
-        from pygments.token import Comment, String
-
         held: Word | None = None
         breaks = False
         for place, kind, value in lexer.get_tokens_unprocessed(text):
-            is_blank = kind not in String and BLANK.fullmatch(value) is not None
+            role = _role(kind)
+            is_blank = role is not Role.TEXT and BLANK.fullmatch(value) is not None
             breaks = breaks or (is_blank and "\n" in value and "\\" not in value)
-            self._words -= not value.isspace() and (kind not in Comment or kind in Comment.Preproc)
+            self._words -= role is not Role.COMMENT and not value.isspace()
             if self._words < 0:
                 break
-            if is_blank or kind in Comment:
+            if is_blank or role in (Role.COMMENT, Role.DIRECTIVE):
                 continue
-            if kind in String and held and held.text == TEXT and not breaks:
+            if role is Role.TEXT and held and held.text == TEXT and not breaks:
                 held = held._replace(source=held.source + value.strip("\"'"))
                 continue
             margin = place == 0 or text[place - 1] == "\n"
-            for piece in [TEXT] if kind in String else _pieces(kind, value):
+            for piece in _pieces(role, value):
                 if held:
                     yield held
                 held = Word(piece, value.strip("\"'"), breaks, margin)
@@ -130,15 +130,45 @@ class Reader:
             yield held
 
 
-def _pieces(kind: Any, value: str) -> list[str]:
-    """The words of one token; operators fall into single characters, as `>>` closes two templates."""
-    from pygments.token import Keyword, Number, Operator
+class Role(Enum):
+    """What a kind of token is in the normal form."""
 
+    TEXT = auto()
+    COMMENT = auto()
+    DIRECTIVE = auto()
+    """Of the preprocessor: left out like a comment, but counted as what is read."""
+    NUMBER = auto()
+    CONSTANT = auto()
+    KEYWORD = auto()
+    OTHER = auto()
+
+
+@cache
+def _role(kind: Any) -> Role:
+    """Kept by kind, of which there are few: asking a lexer's kind what it belongs to is slow."""
+    from pygments.token import Comment, Keyword, Number, Operator, String
+
+    if kind in String:
+        return Role.TEXT
+    if kind in Comment:
+        return Role.DIRECTIVE if kind in Comment.Preproc else Role.COMMENT
     if kind in Number:
-        return ["-", LITERAL] if value.startswith("-") else [LITERAL]
+        return Role.NUMBER
     if kind in Keyword.Constant:
+        return Role.CONSTANT
+    is_keyword = (kind in Keyword or kind in Operator.Word) and kind not in Keyword.Type
+    return Role.KEYWORD if is_keyword else Role.OTHER
+
+
+def _pieces(role: Role, value: str) -> list[str]:
+    """The words of one token; operators fall into single characters, as `>>` closes two templates."""
+    if role is Role.TEXT:
+        return [TEXT]
+    if role is Role.NUMBER:
+        return ["-", LITERAL] if value.startswith("-") else [LITERAL]
+    if role is Role.CONSTANT:
         return [LITERAL]
-    if (kind in Keyword or kind in Operator.Word) and kind not in Keyword.Type and value not in SOFT:
+    if role is Role.KEYWORD and value not in SOFT:
         return value.split()
     return [NAME if piece[0].isalnum() or piece[0] in "_$" else piece for piece in PIECE.findall(value)]
 

@@ -23,6 +23,7 @@ from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.insert import insert_new
 from kernelmill.leaderboard.db.types import AnyRow, now
 from kernelmill.leaderboard.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
+from kernelmill.leaderboard.likeness import fingerprint
 from kernelmill.leaderboard.tokens import Principal
 from kernelmill.trace_schema import Solution
 
@@ -78,7 +79,7 @@ def accept(connection: Connection, request: Request, who: Principal, *, per_hour
     check_quota(connection, who, request.device_model, per_hour)
     notes: list[str] = []
     author_id, author = _author(connection, request.solution, who, notes)
-    stored = store_solution(connection, request.solution, author_id, notes, is_public=plan.ranked)
+    stored = store_solution(connection, request.solution, author_id, author, notes, is_public=plan.ranked)
     original = _same(connection, stored.hash, plan, request.device_model, who)
     if original is not None:
         notes.append(f"the same source is judged as submission {original}; this one shares its verdicts")
@@ -121,17 +122,18 @@ def check_quota(connection: Connection, who: Principal, device_model: str | None
     ).scalar_one_or_none()
     allowed = per_hour if quota is None else quota
     model = t.Submission.device_model
-    recent = (
+    in_the_way = (
         select(t.Submission.created_at)
         .where(t.Submission.author_id == who.id, t.Submission.created_at > now() - timedelta(hours=1))
         .where(model == device_model if device_model is not None else model.is_(None))
         .order_by(t.Submission.created_at.desc())
-        .limit(max(1, allowed))
+        .offset(max(1, allowed) - 1)
+        .limit(1)
     )
-    times = connection.execute(recent).scalars().all()
-    if allowed and len(times) < allowed:
+    first = connection.scalar(in_the_way)
+    if allowed and first is None:
         return
-    wait = (times[-1] + timedelta(hours=1) - now()).total_seconds() if times and allowed else 3600.0
+    wait = (first + timedelta(hours=1) - now()).total_seconds() if first and allowed else 3600.0
     on = f" on {device_model}" if device_model else ""
     raise TooMany(f"{who.name} may submit {allowed} times an hour{on}", retry_after_s=max(1.0, wait))
 
@@ -176,9 +178,14 @@ def share(connection: Connection, number: str) -> None:
 
 
 def find(connection: Connection, number: str, who: Principal, *, lock: bool = False) -> AnyRow:
-    """The submission's row with its author's name. Raises NotFound, also for what is not theirs to see."""
+    """The submission's row, with what it is of and by whom. Raises NotFound, also for what is not theirs to see."""
     query = (
-        select(t.Submission.__table__, t.Author.name.label("author"), t.Solution.name.label("stored_name"))
+        select(
+            t.Submission.__table__,
+            t.Author.name.label("author"),
+            t.Solution.name.label("stored_name"),
+            t.Solution.derived_from,
+        )
         .join(t.Author, t.Author.id == t.Submission.author_id)
         .join(t.Solution, t.Solution.hash == t.Submission.solution_hash)
         .where(t.Submission.id == number)
@@ -233,7 +240,7 @@ class Stored:
 
 
 def store_solution(
-    connection: Connection, solution: Solution, author_id: int, notes: list[str], *, is_public: bool
+    connection: Connection, solution: Solution, author_id: int, author: str, notes: list[str], *, is_public: bool
 ) -> Stored:
     """The row of this source, made if it is new."""
     key = solution.hash()
@@ -246,7 +253,8 @@ def store_solution(
         if is_public:
             connection.execute(update(t.Solution).where(t.Solution.hash == key).values(is_public=True))
         return Stored(key, found.name, found.derived_from)
-    near = clones.nearest(connection, solution)
+    own = fingerprint(solution)
+    near = clones.nearest(connection, solution.definition, own)
     row: dict[str, Any] = {
         "hash": key,
         "definition": solution.definition,
@@ -254,10 +262,9 @@ def store_solution(
         "language": str(solution.spec.language),
         "derived_from": solution.derived_from or (near.name if near else None),
         "likeness": near.share if near else None,
-        "fingerprint": clones.packed(solution),
+        "fingerprint": clones.packed(own),
         "is_public": is_public,
     }
-    author = connection.execute(select(t.Author.name).where(t.Author.id == author_id)).scalar_one()
     for name in (solution.name, f"{solution.name[:200]}-{key[:8]}"):
         kept = solution.model_copy(update={"name": name, "author": author})
         values = {
@@ -268,7 +275,7 @@ def store_solution(
         if insert_new(connection, t.Solution, row | values):
             break
     else:  # somebody stored it while we looked
-        return store_solution(connection, solution, author_id, notes, is_public=is_public)
+        return store_solution(connection, solution, author_id, author, notes, is_public=is_public)
     if name != solution.name:
         notes.append(f"{solution.name!r} stands for another source here, so this one is called {name!r}")
     if near is not None and solution.derived_from is None:

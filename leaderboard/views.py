@@ -17,14 +17,9 @@ BASE = "/api/v1"
 def submission(connection: Connection, row: AnyRow) -> dict[str, Any]:
     """Of a row that `submissions.find` gave."""
     number = row.duplicate_of or row.id
-    counted = (
-        select(t.Trace.verdict, func.count())
-        .where(t.Trace.submission_id == number, t.Trace.is_hidden.is_(False))
-        .group_by(t.Trace.verdict)
-    )
     place = submissions.position(connection, row)
     guess = submissions.eta_s(connection, row, place)
-    parent = connection.scalar(select(t.Solution.derived_from).where(t.Solution.hash == row.solution_hash))
+    is_untouched = row.attempts == 0 and row.duplicate_of is None
     return {
         "id": row.id,
         "state": row.state,
@@ -38,13 +33,13 @@ def submission(connection: Connection, row: AnyRow) -> dict[str, Any]:
             "hash": row.solution_hash,
             "name": row.stored_name,
             "author": row.author,
-            "derived_from": parent,
+            "derived_from": row.derived_from,
         },
         "duplicate_of": row.duplicate_of,
         "outcome": row.outcome,
         "reason": row.reason,
         "expected": row.expected,
-        "verdicts": dict(sorted((verdict, count) for verdict, count in connection.execute(counted))),
+        "verdicts": {} if is_untouched else _verdicts(connection, number),
         "attempts": row.attempts,
         "created_at": row.created_at.isoformat(),
         "started_at": row.started_at.isoformat() if row.started_at else None,
@@ -61,3 +56,12 @@ def submission(connection: Connection, row: AnyRow) -> dict[str, Any]:
 def see(connection: Connection, number: str, who: Principal) -> dict[str, Any]:
     """Raises NotFound."""
     return submission(connection, submissions.find(connection, number, who))
+
+
+def _verdicts(connection: Connection, number: str) -> dict[str, int]:
+    counted = (
+        select(t.Trace.verdict, func.count())
+        .where(t.Trace.submission_id == number, t.Trace.is_hidden.is_(False))
+        .group_by(t.Trace.verdict)
+    )
+    return dict(sorted((verdict, count) for verdict, count in connection.execute(counted)))

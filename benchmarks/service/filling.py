@@ -18,6 +18,7 @@ from kernelmill.leaderboard import boards, catalog, clones, tokens
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.engine import Database
 from kernelmill.leaderboard.db.migrate import migrate
+from kernelmill.leaderboard.likeness import fingerprint
 from kernelmill.trace_schema import Definition, Solution
 from tests.leaderboard.scripted_owner import MODEL
 
@@ -165,14 +166,14 @@ def _traces(judge: Judge, of: Solution, rank: int, author: int) -> Iterator[Row]
         }
 
 
-_known: dict[str, bytes] = {}
+_known: dict[str, bytes | None] = {}
 
 
-def _fingerprint(of: Solution) -> bytes:
+def _fingerprint(of: Solution) -> bytes | None:
     """The same rank has the same text for each definition but for a comment, so once is enough."""
     text = of.sources[0].content.partition("\n")[2]
     if text not in _known:
-        _known[text] = clones.packed(of)
+        _known[text] = clones.packed(fingerprint(of))
     return _known[text]
 
 

@@ -33,6 +33,8 @@ class Service:
     limiter: Limiter
     waiters: Waiters
     ranking: Ranking = field(default_factory=Ranking)
+    told: Kept = field(default_factory=Kept)
+    """Replies of `/leaderboard`, by their tag."""
     heat: Kept = field(default_factory=lambda: Kept(64))
     applied: Kept = field(default_factory=Kept)
 

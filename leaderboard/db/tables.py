@@ -148,6 +148,7 @@ class Submission(Base):
     __table_args__ = (
         Index("ix_submissions_queue", "state", "device_model", "priority", "created_at"),
         Index("ix_submissions_author_created", "author_id", "created_at"),
+        Index("ix_submissions_state_ended", "state", "ended_at"),
     )
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     author_id: Mapped[int] = mapped_column(ForeignKey("authors.id"))

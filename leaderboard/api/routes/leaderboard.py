@@ -61,17 +61,13 @@ def leaderboard(
     with service.database.read() as connection:
         found = ranking.edition(connection, edition)
         heads = ranking.heads(connection, found.id, device_model=device_model, definition=definition, op_type=op_type)
-        tag = ranking.tag([found, kind, heads, start, limit, _reports_version(connection)])
+        wanted = Wanted(kind, definition, op_type, start, limit)
+        tag = ranking.tag([found, wanted, heads, _reports_version(connection)])
         known = request.headers.get("if-none-match", "")
         if tag in known:
             return tagged(request, b"", tag=tag)
-        wanted = Wanted(kind, definition, op_type, start, limit)
-        groups: dict[str, list[Head]] = {}
-        for head in heads:
-            groups.setdefault(head.device_model, []).append(head)
-        told = [_board(service, connection, found, group, wanted) for group in groups.values()]
-    body = {"edition": found.name, "is_open": found.is_open, "by": kind, "definition": definition, "boards": told}
-    return tagged(request, json.dumps(body, separators=(",", ":")), tag=tag)
+        body = service.told.get(tag, lambda: _told(service, connection, found, heads, wanted))
+    return tagged(request, body, tag=tag)
 
 
 @router.get("/leaderboard/history", response_model=Page[HistoryItem])
@@ -163,6 +159,21 @@ def devices(request: Request, service: TheService, who: Reader) -> Response:
         for row in rows
     ]
     return tagged(request, json.dumps({"items": items}))
+
+
+def _told(service: Service, connection: Connection, edition: Edition, heads: list[Head], wanted: Wanted) -> bytes:
+    """The whole reply."""
+    groups: dict[str, list[Head]] = {}
+    for head in heads:
+        groups.setdefault(head.device_model, []).append(head)
+    body = {
+        "edition": edition.name,
+        "is_open": edition.is_open,
+        "by": wanted.by,
+        "definition": wanted.definition,
+        "boards": [_board(service, connection, edition, group, wanted) for group in groups.values()],
+    }
+    return json.dumps(body, separators=(",", ":")).encode()
 
 
 def _board(

@@ -317,6 +317,7 @@ def upgrade() -> None:
         "ix_submissions_queue", "submissions", ["state", "device_model", "priority", "created_at"], unique=False
     )
     op.create_index(op.f("ix_submissions_solution_hash"), "submissions", ["solution_hash"], unique=False)
+    op.create_index("ix_submissions_state_ended", "submissions", ["state", "ended_at"], unique=False)
     op.create_table(
         "events",
         sa.Column("id", types.Serial, autoincrement=True, nullable=False),
