@@ -71,10 +71,14 @@ class Shelves:
         """With these sources at least, and maybe with some that are no longer public."""
         with self._lock:
             shelf = self._shelves.get(definition) or Shelf()
+        query = select(t.Solution.hash, t.Solution.fingerprint).where(
+            t.Solution.definition == definition, t.Solution.fingerprint.is_not(None)
+        )
+        if not shelf.keys:
+            shelf = shelf.with_more(dict(row for row in connection.execute(query)))
         missing = (key for key in keys if key not in shelf.keys)
         while part := list(islice(missing, BATCH)):
-            query = select(t.Solution.hash, t.Solution.fingerprint).where(t.Solution.hash.in_(part))
-            shelf = shelf.with_more({row.hash: row.fingerprint for row in connection.execute(query)})
+            shelf = shelf.with_more(dict(row for row in connection.execute(query.where(t.Solution.hash.in_(part)))))
         with self._lock:
             self._shelves[definition] = shelf
             self._shelves.move_to_end(definition)
