@@ -84,30 +84,31 @@ def weighted_speedup(calls_ms: Mapping[str, float], ratios: Mapping[str, Ratio])
     so independence would claim too much.
     """
     terms = [(share, ratios.get(uuid, ONE)) for uuid, share in calls_ms.items()]
-    kind, total = least_sure(ratio for _, ratio in terms), fsum(calls_ms.values())
+    kind, total = least_sure([ratio for _, ratio in terms]), fsum(calls_ms.values())
     if kind == "exact" or total == 0:
         return ONE
 
-    def speedup(times: Iterable[float]) -> float:
+    def speedup(times: list[float]) -> float:
         time = fsum(times)
         return total / time if time else inf
 
     spent = [(share, ratio) for share, ratio in terms if share]
     return Ratio(
-        point=speedup(share / ratio.point if ratio.point else inf for share, ratio in spent),
-        lo=speedup(share / ratio.lo if ratio.lo else inf for share, ratio in spent),
-        hi=speedup(share / ratio.hi if ratio.hi else inf for share, ratio in spent),
+        point=speedup([share / ratio.point if ratio.point else inf for share, ratio in spent]),
+        lo=speedup([share / ratio.lo if ratio.lo else inf for share, ratio in spent]),
+        hi=speedup([share / ratio.hi if ratio.hi else inf for share, ratio in spent]),
         kind=kind,
     )
 
 
 def barred(findings: Findings) -> dict[str, str]:
     """Which solutions may be neither used nor ranked, by name, and why."""
-    charges = {name: record.barred or _overfit(record, findings) for name, record in findings.records.items()}
+    public = calls_ms(findings.public, findings.baseline_ms)
+    charges = {name: record.barred or _overfit(record, findings, public) for name, record in findings.records.items()}
     return {name: charge for name, charge in charges.items() if charge}
 
 
-def _overfit(record: Record, findings: Findings) -> str | None:
+def _overfit(record: Record, findings: Findings, public: Mapping[str, float]) -> str | None:
     judged = [workload for workload in findings.hidden if workload.uuid in record.findings]
     if not judged:
         return None
@@ -115,7 +116,7 @@ def _overfit(record: Record, findings: Findings) -> str | None:
     if failed:
         return f"SUSPECT (overfit): {failed} of {len(judged)} hidden workloads did not pass"
     ratios = {uuid: finding.ratio for uuid, finding in record.findings.items() if finding.ratio}
-    seen = weighted_speedup(calls_ms(findings.public, findings.baseline_ms), ratios)
+    seen = weighted_speedup(public, ratios)
     unseen = weighted_speedup(calls_ms(judged, findings.baseline_ms), ratios)
     if unseen.hi < OVERFIT * seen.lo:
         return f"SUSPECT (overfit): {unseen.point:.2f}x on hidden workloads, {seen.point:.2f}x on public ones"

@@ -28,7 +28,8 @@ from kernelmill.leaderboard.db.types import AnyRow, now
 from kernelmill.trace_schema import Definition, Solution, Trace, Workload
 from kernelmill.trace_schema.errors import InternalError
 
-KEPT_BOARDS = 32
+KEPT_BOARDS = 8
+"""A submission's verdicts come one after the other. More would make each collection of garbage longer."""
 
 
 @dataclass(frozen=True, slots=True)

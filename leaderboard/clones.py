@@ -21,6 +21,7 @@ from sqlalchemy import Connection, select
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.likeness import LEAST, NEAR
 
+Numbers = NDArray[np.int64]
 KEPT_SHELVES = 256
 BATCH = 1000
 """SQLite takes a limited number of values in a statement."""
@@ -35,29 +36,37 @@ class Near(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """The fingerprints of some sources, end to end in `values`; those of `keys[n]`, a hash, begin at `starts[n]`."""
+    """The fingerprints of some sources, merged: sorted `values`, the number of its source beside each in `owners`.
+
+    `keys` has the sources' numbers by hash, `sizes` the lengths of their fingerprints by number.
+    """
 
     keys: Mapping[str, int] = field(default_factory=dict)
-    values: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    starts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    sizes: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    values: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    owners: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
 
     def with_more(self, prints: Mapping[str, bytes]) -> Self:
-        """Empty ones must be left out."""
         parts = [np.frombuffer(data, np.int64) for data in prints.values()]
-        ends = len(self.values) + np.cumsum([0, *map(len, parts)])[:-1]
-        keys = {**self.keys, **{key: len(self.keys) + at for at, key in enumerate(prints)}}
-        return type(self)(keys, np.concatenate([self.values, *parts]), np.concatenate([self.starts, ends]))
+        numbers = range(len(self.keys), len(self.keys) + len(parts))
+        values, owners = np.concatenate(parts), np.repeat(numbers, [len(part) for part in parts])
+        order = np.argsort(values)
+        places = np.searchsorted(self.values, values[order])
+        return type(self)(
+            {**self.keys, **dict(zip(prints, numbers, strict=True))},
+            np.append(self.sizes, [len(part) for part in parts]),
+            np.insert(self.values, places, values[order]),
+            np.insert(self.owners, places, owners[order]),
+        )
 
     def likeness(self, own: Sequence[int]) -> NDArray[np.float64]:
-        """`likeness.likeness` of a new source with each of these, in the order in which they came."""
-        sizes = np.diff(self.starts, append=len(self.values))
-        smaller = np.minimum(sizes, len(own))
-        if not len(own) or not len(sizes):
-            return np.zeros(len(sizes))
+        """`likeness.likeness` of a new source with each of these, by their numbers."""
         new = np.array(own, np.int64)
-        places = np.searchsorted(new, self.values)
-        shared = np.add.reduceat(new[np.minimum(places, len(new) - 1)] == self.values, self.starts, dtype=np.int64)
-        return np.where(smaller >= LEAST, shared / smaller, 0.0)
+        begins, ends = np.searchsorted(self.values, new), np.searchsorted(self.values, new, "right")
+        found = [self.owners[begin:end] for begin, end in zip(begins, ends, strict=True) if begin < end]
+        shared = np.bincount(np.concatenate(found) if found else [], minlength=len(self.sizes))
+        smaller = np.minimum(self.sizes, len(new))
+        return np.where(smaller >= LEAST, shared / np.maximum(smaller, 1), 0.0)
 
 
 class Shelves:
@@ -74,11 +83,12 @@ class Shelves:
         query = select(t.Solution.hash, t.Solution.fingerprint).where(
             t.Solution.definition == definition, t.Solution.fingerprint.is_not(None)
         )
-        if not shelf.keys:
-            shelf = shelf.with_more(dict(row for row in connection.execute(query)))
+        if not shelf.keys and (rows := connection.execute(query).all()):
+            shelf = shelf.with_more({row.hash: row.fingerprint for row in rows})
         missing = (key for key in keys if key not in shelf.keys)
         while part := list(islice(missing, BATCH)):
-            shelf = shelf.with_more(dict(row for row in connection.execute(query.where(t.Solution.hash.in_(part)))))
+            rows = connection.execute(query.where(t.Solution.hash.in_(part))).all()
+            shelf = shelf.with_more({row.hash: row.fingerprint for row in rows})
         with self._lock:
             self._shelves[definition] = shelf
             self._shelves.move_to_end(definition)

@@ -19,6 +19,7 @@ from kernelmill.evaluator.runner import Event
 from kernelmill.leaderboard import log
 from kernelmill.leaderboard.db.engine import Database
 from kernelmill.leaderboard.dispatcher import Dispatcher
+from kernelmill.leaderboard.garbage import settle
 from kernelmill.leaderboard.lifeline import end_with_parent
 from kernelmill.leaderboard.settings import Settings
 from kernelmill.leaderboard.spool import Spool
@@ -57,6 +58,7 @@ def main() -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    settle()
     try:
         dispatch(settings, openers(settings), stop)
     except InternalError as error:

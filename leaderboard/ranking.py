@@ -22,6 +22,8 @@ from kernelmill.leaderboard.errors import NotFound
 
 By = Literal["solution", "author", "language"]
 KEPT = 512
+KEPT_BOARDS = 16
+"""Whole ones are large, and the replies made of them are kept."""
 
 
 class Kept:
@@ -100,7 +102,8 @@ class Ranking:
     """Boards as JSON-ready values."""
 
     def __init__(self) -> None:
-        self._boards = Kept()
+        self._boards = Kept(KEPT_BOARDS)
+        self._summaries = Kept()
         self._standings = Kept()
 
     def board(self, connection: Connection, edition: int, head: Head) -> dict[str, Any]:
@@ -118,6 +121,19 @@ class Ranking:
             return {"summary": from_json(row.summary), "entries": from_json(row.entries)}
 
         found: dict[str, Any] = self._boards.get((edition, head), make)
+        return found
+
+    def summary(self, connection: Connection, edition: int, head: Head) -> dict[str, Any]:
+        """Of one board, without reading its entries."""
+
+        def make() -> Any:
+            own = t.Board
+            query = select(own.summary).where(
+                own.edition_id == edition, own.device_model == head.device_model, own.definition == head.definition
+            )
+            return from_json(connection.scalars(query).one())
+
+        found: dict[str, Any] = self._summaries.get((edition, head), make)
         return found
 
     def standings(

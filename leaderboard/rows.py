@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from kernelmill.evaluator.authors import AuthorScore
 from kernelmill.evaluator.report.lines import entry_line, number, ratio_line
-from kernelmill.evaluator.scoring import Score, fast_p
+from kernelmill.evaluator.scoring import Score
 
 FAST_P = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0)
 
@@ -23,9 +24,15 @@ def entries(score: Score, hidden: Collection[str]) -> list[dict[str, Any]]:
         del row["ratios"]
         if entry.off_board and any(uuid in entry.off_board for uuid in hidden):
             row["off_board"] = f"{entry.off_board.partition(' on ')[0]} on a hidden workload"
-        row["fast_p"] = {f"{p:g}": fast_p(entry.ratios.values(), p) for p in FAST_P}
+        row["fast_p"] = _fast_p(entry.ratios.values())
         rows.append(row)
     return rows
+
+
+def _fast_p(ratios: Collection[float]) -> dict[str, float]:
+    """`scoring.fast_p` of each of FAST_P, from one look at the ratios."""
+    ordered = sorted(ratios)
+    return {f"{p:g}": (len(ordered) - bisect_right(ordered, p)) / len(ordered) if ordered else 0.0 for p in FAST_P}
 
 
 def summary(score: Score) -> dict[str, Any]:

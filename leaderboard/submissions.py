@@ -80,7 +80,7 @@ def accept(connection: Connection, request: Request, who: Principal, *, per_hour
     notes: list[str] = []
     author_id, author = _author(connection, request.solution, who, notes)
     stored = store_solution(connection, request.solution, author_id, author, notes, is_public=plan.ranked)
-    original = _same(connection, stored.hash, plan, request.device_model, who)
+    original = None if stored.is_new else _same(connection, stored.hash, plan, request.device_model, who)
     if original is not None:
         notes.append(f"the same source is judged as submission {original}; this one shares its verdicts")
     number = uuid.uuid4().hex
@@ -112,14 +112,22 @@ def accept(connection: Connection, request: Request, who: Principal, *, per_hour
 
 def check_quota(connection: Connection, who: Principal, device_model: str | None, per_hour: int) -> None:
     """Raises TooMany with the seconds until the next one is free. Counts under a lock on the author's row."""
-    connection.execute(select(t.Author.id).where(t.Author.id == who.id).with_for_update()).one()
-    quota = connection.execute(
+    set_for_them = (
         select(t.Quota.per_hour)
         .where(or_(t.Quota.author_id == who.id, t.Quota.author_id.is_(None)))
         .where(or_(t.Quota.device_model == device_model, t.Quota.device_model.is_(None)))
         .order_by(t.Quota.author_id.is_(None), t.Quota.device_model.is_(None))
         .limit(1)
-    ).scalar_one_or_none()
+        .scalar_subquery()
+    )
+    # Not a lock that others' verdicts of this author wait for: key_share lets rows in that only name the author.
+    lock = (
+        select(set_for_them)
+        .select_from(t.Author)
+        .where(t.Author.id == who.id)
+        .with_for_update(key_share=True, of=t.Author)
+    )
+    quota = connection.execute(lock).scalar_one()
     allowed = per_hour if quota is None else quota
     model = t.Submission.device_model
     in_the_way = (
@@ -237,6 +245,7 @@ class Stored:
     hash: str
     name: str
     derived_from: str | None
+    is_new: bool
 
 
 def store_solution(
@@ -252,7 +261,7 @@ def store_solution(
             notes.append(f"this very source was submitted before, as {found.name}; it stays its first author's")
         if is_public:
             connection.execute(update(t.Solution).where(t.Solution.hash == key).values(is_public=True))
-        return Stored(key, found.name, found.derived_from)
+        return Stored(key, found.name, found.derived_from, is_new=False)
     own = fingerprint(solution)
     near = clones.nearest(connection, solution.definition, own)
     row: dict[str, Any] = {
@@ -280,15 +289,17 @@ def store_solution(
         notes.append(f"{solution.name!r} stands for another source here, so this one is called {name!r}")
     if near is not None and solution.derived_from is None:
         notes.append(f"{near.share:.0%} of it is in {near.name} as well, so it is listed as derived from that")
-    return Stored(key, name, row["derived_from"])
+    return Stored(key, name, row["derived_from"], is_new=True)
 
 
 def _plan(connection: Connection, request: Request) -> Plan:
     name = request.solution.definition
-    known = connection.scalar(select(t.Definition.hash).where(t.Definition.name == name, t.Definition.is_current))
-    edition = catalog.current_edition(connection)
-    if known is None or edition is None:
+    open_one = select(t.Edition.id).where(t.Edition.is_open).scalar_subquery()
+    query = select(t.Definition.hash, open_one.label("edition"))
+    current = connection.execute(query.where(t.Definition.name == name, t.Definition.is_current)).one_or_none()
+    if current is None or current.edition is None:
         raise Invalid("solution.definition", f"there is no definition {name!r}{_near(connection, name)}")
+    edition, known = current.edition, current.hash
     listed = select(t.Workload.uuid, t.Workload.split).where(t.Workload.definition == name, t.Workload.is_current)
     splits = {row.uuid: row.split for row in connection.execute(listed)}
     visible = [uuid for uuid, split in splits.items() if split != catalog.HIDDEN]

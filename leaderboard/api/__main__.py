@@ -9,6 +9,7 @@ import uvicorn
 from kernelmill.leaderboard import log
 from kernelmill.leaderboard.api.app import create_app
 from kernelmill.leaderboard.db.engine import Database
+from kernelmill.leaderboard.garbage import settle
 from kernelmill.leaderboard.lifeline import end_with_parent
 from kernelmill.leaderboard.settings import Settings
 
@@ -18,6 +19,7 @@ def main() -> None:
     log.set_up(settings.log_level)
     end_with_parent()
     app = create_app(settings, Database(settings.url))
+    settle()
     uvicorn.run(app, fd=int(sys.argv[1]), log_config=None, server_header=False, timeout_graceful_shutdown=5)
 
 

@@ -124,7 +124,9 @@ def get_apply_table(
         for head in heads:
             rows += service.applied.get(
                 (found.id, head),
-                lambda head=head: apply_table.rows(connection, _summary(service, connection, found, head), head),  # type: ignore[misc]
+                lambda head=head: apply_table.rows(
+                    connection, service.ranking.summary(connection, found.id, head), head
+                ),  # type: ignore[misc]
             )
     wanted = [
         row
@@ -208,14 +210,9 @@ def _board(
 
 
 def _line(service: Service, connection: Connection, edition: Edition, head: Head) -> dict[str, Any]:
-    summary = _summary(service, connection, edition, head)
+    summary = service.ranking.summary(connection, edition.id, head)
     kept = {name: summary[name] for name in ("leader", "baseline", "solutions", "workloads")}
     return {"definition": head.definition, "op_type": head.op_type, "best_mix": summary["best_mix"]["speedup"], **kept}
-
-
-def _summary(service: Service, connection: Connection, edition: Edition, head: Head) -> dict[str, Any]:
-    found: dict[str, Any] = service.ranking.board(connection, edition.id, head)["summary"]
-    return found
 
 
 def _with_reports(connection: Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
