@@ -112,7 +112,7 @@ class Generator:
         self.results.append(Result(order.at, order.kind, status, latency, sent - due, number))
 
     async def _exchange(self, data: bytes) -> tuple[int, bytes]:
-        reader, writer = self._free.pop() if self._free else await asyncio.open_connection(HOST, self.port)
+        reader, writer = await self._connection()
         try:
             writer.write(data)
             head = await reader.readuntil(b"\r\n\r\n")
@@ -123,6 +123,16 @@ class Generator:
             raise
         self._free.append((reader, writer))
         return int(head[9:12]), body
+
+
+    async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """The one that was used last, unless the service closed it for idleness."""
+        while self._free:
+            reader, writer = self._free.pop()
+            if not reader.at_eof():
+                return reader, writer
+            writer.close()
+        return await asyncio.open_connection(HOST, self.port)
 
 
 def main() -> None:

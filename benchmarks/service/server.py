@@ -22,9 +22,9 @@ UNLIMITED = 1_000_000_000
 
 
 class Server:
-    """The API's process on a port of its own. Its log goes to a file in `folder`."""
+    """The API's processes, which share a port. Their log goes to a file in `folder`."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, workers: int) -> None:
         self._settings = Settings(
             state=folder,
             database_url=url,
@@ -36,19 +36,12 @@ class Server:
         self._listener = serve.bind(HOST, 0)
         self.port: int = self._listener.getsockname()[1]
         self._log = (folder / "log").open("ab")
-        self._process: subprocess.Popen[bytes] | None = None
+        self._workers = workers
+        self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
         """Returns when it answers."""
-        fd = self._listener.fileno()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "kernelmill.leaderboard.api", str(fd)],
-            cwd=serve.ROOT,
-            stdin=subprocess.PIPE,
-            stderr=self._log,
-            env={**os.environ, **serve.environment(self._settings)},
-            pass_fds=[fd],
-        )
+        self.processes = [self._process() for _ in range(self._workers)]
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             try:
@@ -57,6 +50,17 @@ class Server:
             except OSError:
                 time.sleep(0.05)
         raise TimeoutError(f"the service did not answer within {START_S} s; see {self._log.name}")
+
+    def _process(self) -> subprocess.Popen[bytes]:
+        fd = self._listener.fileno()
+        return subprocess.Popen(
+            [sys.executable, "-m", "kernelmill.leaderboard.api", str(fd)],
+            cwd=serve.ROOT,
+            stdin=subprocess.PIPE,
+            stderr=self._log,
+            env={**os.environ, **serve.environment(self._settings)},
+            pass_fds=[fd],
+        )
 
     def get(self, path: str) -> int:
         connection = HTTPConnection(HOST, self.port, timeout=10)
@@ -68,21 +72,21 @@ class Server:
 
     def kill(self) -> None:
         """Without a word, as a host's failure would."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            serve.bury(process)
 
     def close(self) -> None:
-        if self._process is not None:
-            serve.end([self._process])
+        serve.end(self.processes)
         self._listener.close()
         self._log.close()
 
 
 @contextmanager
-def serving(url: str) -> Iterator[Server]:
+def serving(url: str, workers: int = 1) -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="kernelmill-service-") as folder:
-        server = Server(url, Path(folder))
+        server = Server(url, Path(folder), workers)
         try:
             server.start()
             yield server
