@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -125,16 +126,14 @@ def test_what_fails_on_hidden_workloads_is_off_the_board_and_does_not_say_which(
 def test_hidden_and_banned_ones_leave_the_board_and_come_back(world: World) -> None:
     judged(world, "PASSED 2.0", "one", "alice")
     judged(world, "PASSED 3.0", "two", "bob")
-    for act, gone in (
-        (lambda c, undo: moderation.hide(c, "one", by="test", undo=undo), "one"),
-        (lambda c, undo: moderation.ban(c, "bob", by="test", undo=undo), "two"),
-    ):
+    acts: list[tuple[Callable[..., None], str, str]] = [(moderation.hide, "one", "one"), (moderation.ban, "bob", "two")]
+    for act, target, gone in acts:
         with world.database.write() as connection:
-            act(connection, False)
+            act(connection, target, by="test")
         world.refresh()
         assert gone not in rows(world)
         with world.database.write() as connection:
-            act(connection, True)
+            act(connection, target, by="test", undo=True)
         world.refresh()
         assert gone in rows(world)
 
