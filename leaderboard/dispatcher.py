@@ -26,15 +26,17 @@ from kernelmill.leaderboard.db.engine import Database, DatabaseUnreachable
 from kernelmill.leaderboard.db.insert import insert_new
 from kernelmill.leaderboard.db.types import now
 from kernelmill.leaderboard.leases import Cancelled, Lease, LeaseLost
-from kernelmill.leaderboard.spool import Spool, read_order
+from kernelmill.leaderboard.spool import Spool, Unmeasured, read_order
 from kernelmill.trace_schema import Trace, Verdict
-from kernelmill.trace_schema.errors import DatasetError, InternalError
+from kernelmill.trace_schema.errors import DatasetError, KernelMillError
 
 IDLE_S = 0.2
 OFFER_S = 10.0
 """How often a dispatcher says that it is there."""
 PATIENCE_S = 600.0
 """How long a database may be away before a verdict in hand is given up; it is then judged again."""
+OURS = "the judge failed, which is no fault of the solution; the operator finds the cause in the log under this id"
+DATASETS = "the dataset is at fault, not the solution; the operator finds the cause in the log under this id"
 T = TypeVar("T")
 _log = logging.getLogger("kernelmill.dispatcher")
 
@@ -111,19 +113,25 @@ class Dispatcher:
         with _heartbeat(self._database, lease, self._lease_s) as gone:
             try:
                 self._judge(lease, lambda: stop.is_set() or gone.is_set())
-            except DatasetError as error:
-                fault = f"the dataset's fault: {error}"
-                self._patiently(lambda c: leases.finish(c, lease, "failed", reason=fault))
-            except Cancelled:
+            except KernelMillError as error:
                 self.close()
-                self._patiently(lambda c: leases.finish(c, lease, "cancelled", reason="cancelled while it was judged"))
-            except LeaseLost as error:
-                _log.warning("%s", error)
-                self.close()
-            except InternalError as error:
-                self.close()
+                self._settle(lease, error)
+
+    def _settle(self, lease: Lease, error: KernelMillError) -> None:
+        """A lease that did not come to its end. Its author is told whose fault it was, the log what it was."""
+        _log.warning("%s", error, extra={"submission": lease.id, "fence": lease.fence})
+        try:
+            if isinstance(error, Unmeasured):
                 reason = str(error)
-                self._patiently(lambda c: leases.retry(c, lease, reason, attempts=self._attempts))
+                self._patiently(lambda c: leases.finish(c, lease, "failed", reason=reason))
+            elif isinstance(error, DatasetError):
+                self._patiently(lambda c: leases.finish(c, lease, "failed", reason=DATASETS))
+            elif isinstance(error, Cancelled):
+                self._patiently(lambda c: leases.finish(c, lease, "cancelled", reason="cancelled while it was judged"))
+            elif not isinstance(error, LeaseLost):
+                self._patiently(lambda c: leases.retry(c, lease, OURS, attempts=self._attempts))
+        except LeaseLost:
+            _log.warning("it was somebody else's by then", extra={"submission": lease.id, "fence": lease.fence})
 
     def _judge(self, lease: Lease, stopped: Callable[[], bool]) -> None:
         with self._database.read() as connection:
@@ -178,14 +186,14 @@ class Dispatcher:
             elif not wanted:
                 leases.finish(connection, lease, "failed", reason=f"No workloads found for {lease.definition}")
             elif run.dataset_errors:
-                reason = f"the dataset's fault: {run.dataset_errors[0]}"
-                leases.finish(connection, lease, "failed", reason=reason)
+                leases.finish(connection, lease, "failed", reason=DATASETS)
             elif run.skipped and not run.harness_errors:
                 leases.finish(connection, lease, "failed", reason=run.skipped[0])
             else:
-                reason = (run.harness_errors or ["the judge ended before its work"])[0]
-                leases.retry(connection, lease, reason, attempts=self._attempts)
+                leases.retry(connection, lease, OURS, attempts=self._attempts)
 
+        for error in (*run.dataset_errors, *run.harness_errors):
+            _log.error("%s", error, extra={"submission": lease.id})
         self._patiently(conclude)
         if run.harness_errors:
             self.close()
