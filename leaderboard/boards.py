@@ -29,6 +29,7 @@ from kernelmill.trace_schema import Definition, Solution, Trace, Workload
 from kernelmill.trace_schema.errors import InternalError
 
 KEPT_BOARDS = 32
+Listings = Mapping[str, Listing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +150,14 @@ def _refresh(connection: Connection, place: Place) -> bool:
     return True
 
 
-def _score(place: Place, ground: Ground, shares: Mapping[str, Share], listings: Mapping[str, Listing]) -> Score:
-    findings = Findings.of(ground.workloads, [share for key, share in shares.items() if key in listings])
+def _score(place: Place, ground: Ground, shares: Mapping[str, Share], listings: Listings) -> Score:
+    findings = Findings.of(ground.workloads, shares.values())
     return score_findings(
         findings,
         definition=place.definition,
         op_type=ground.definition.op_type,
         device_model=place.device_model,
-        listings={share.solution: listings[key] for key, share in shares.items() if key in listings},
+        listings=listings,
     )
 
 
@@ -220,22 +221,23 @@ def _baselines(connection: Connection, place: Place, definition: Definition) -> 
     return frozenset(fitting) or frozenset({reference_solution(definition).hash()})
 
 
-def _listings(connection: Connection, place: Place) -> dict[str, Listing]:
-    """Who may be on the board, by hash."""
+def _listings(connection: Connection, place: Place) -> Listings:
+    """Who may be on the board, by name: who has a share, and baselines, which may be judged only beside others."""
     own = t.Solution
+    shared = select(t.Share.solution_hash).where(*_at(t.Share, place))
     query = (
-        select(own.hash, own.language, t.Author.name)
+        select(own.hash, own.name, own.language, t.Author.name.label("author"))
         .join(t.Author, t.Author.id == own.author_id)
-        .join(t.Share, t.Share.solution_hash == own.hash)
-        .where(*_at(t.Share, place))
+        .where(own.hash.in_(shared) | ((own.definition == place.definition) & own.is_baseline))
         .where(own.hidden_at.is_(None), t.Author.banned_at.is_(None))
     )
-    return {row.hash: Listing(row.hash, row.name, row.language) for row in connection.execute(query)}
+    return {row.name: Listing(row.hash, row.author, row.language) for row in connection.execute(query)}
 
 
-def _shares(connection: Connection, place: Place, listings: Mapping[str, Listing]) -> dict[str, Share]:
+def _shares(connection: Connection, place: Place, listings: Listings) -> dict[str, Share]:
     query = select(t.Share.solution_hash, t.Share.body).where(*_at(t.Share, place), t.Share.body != "")
-    bodies = {row.solution_hash: row.body for row in connection.execute(query) if row.solution_hash in listings}
+    listed = {listing.hash for listing in listings.values()}
+    bodies = {row.solution_hash: row.body for row in connection.execute(query) if row.solution_hash in listed}
     try:
         return _cache.parsed(place, bodies)
     except InternalError:  # written by another version: make them anew
@@ -244,16 +246,16 @@ def _shares(connection: Connection, place: Place, listings: Mapping[str, Listing
         if ground is None:
             return {}
         _remake(connection, place, ground, listings)
-        return _cache.parsed(place, dict(connection.execute(query).tuples().all()))
+        return _cache.parsed(place, {key: body for key, body in connection.execute(query).tuples() if key in listed})
 
 
-def _remake(connection: Connection, place: Place, ground: Ground, listings: Mapping[str, Listing]) -> None:
+def _remake(connection: Connection, place: Place, ground: Ground, listings: Listings) -> None:
     """The shares that are stale, from their traces."""
     query = select(t.Share.solution_hash, t.Solution.name).join(t.Solution, t.Solution.hash == t.Share.solution_hash)
     stale = connection.execute(query.where(*_at(t.Share, place), t.Share.is_stale)).all()
     hashes = {workload.uuid: workload.hash() for workload in ground.workloads}
     for row in stale:
-        if row.solution_hash not in listings:
+        if row.name not in listings:
             continue
         admission = Admission(
             device_model=place.device_model,

@@ -89,8 +89,7 @@ class Client:
                 source.response.read()
                 raise _refusal(source.response)
             try:
-                # A ping has no data, and comes out as an event that repeats the last id.
-                yield from (event for event in source.iter_sse() if event.data)
+                yield from (event for event in source.iter_sse() if event.data)  # a ping has none
             except SSEError as error:
                 raise ServiceError(f"{self._server} sent no events: {error}") from error
 

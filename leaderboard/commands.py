@@ -49,6 +49,7 @@ def serve(
         settings = settings_of(database_url=database_url, executor=executor, device=device, auth=auth)
         log.set_up(settings.log_level)
         service.check_exposure(host, settings)
+        settings.check_sign_in()
         listener = service.bind(host, port)
         if dataset is not None:
             os.environ["KERNELMILL_DATASET"] = str(dataset.resolve())
@@ -163,7 +164,7 @@ def follow(client: Client, number: str, as_json: bool) -> int:
     for event in client.follow(number):
         if as_json:
             typer.echo(json.dumps({"event": event.kind, **event.data}))
-        else:
+        elif event.kind != "position" or event.data["position"]:
             typer.echo(line(event), err=event.kind != "verdict")
     end = client.submission(number)
     if as_json:
@@ -183,5 +184,5 @@ def line(event: Told) -> str:
         ratio = f"{data['ratio']:.2f}x of the baseline" if data.get("ratio") else data.get("reason", "")
         return f"{data['verdict']:<20} [{axes}]  {ratio}"
     if event.kind == "position":
-        return f"{data['state']}" + (f", number {data['position']} in the queue" if data.get("position") else "")
+        return f"number {data['position']} in the queue"
     return str(data["state"]) + (f": {data['reason']}" if data.get("reason") else "")

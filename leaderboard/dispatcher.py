@@ -31,6 +31,8 @@ from kernelmill.trace_schema import Trace, Verdict
 from kernelmill.trace_schema.errors import DatasetError, InternalError
 
 IDLE_S = 0.2
+OFFER_S = 10.0
+"""How often a dispatcher says that it is there."""
 PATIENCE_S = 600.0
 """How long a database may be away before a verdict in hand is given up; it is then judged again."""
 T = TypeVar("T")
@@ -67,6 +69,7 @@ class Dispatcher:
         self._lease_s = lease_s
         self._attempts = attempts
         self._executor: Executor | None = None
+        self._next_offer = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Until told to stop; what is being judged then is left to the next one."""
@@ -76,12 +79,14 @@ class Dispatcher:
                 if not self.step(stop):
                     stop.wait(IDLE_S)
         finally:
-            self._close()
+            self.close()
 
     def step(self, stop: threading.Event) -> bool:
         """One submission, or a board; whether there was anything to do."""
         seen = self._open().seen
         try:
+            if not self._is_due(seen):
+                return boards.refresh_next(self._database)
             with self._database.write() as connection:
                 _offer(connection, seen)
                 lease = leases.take(connection, seen, self._holder, lease_s=self._lease_s, attempts=self._attempts)
@@ -93,6 +98,14 @@ class Dispatcher:
         self._work(lease, stop)
         return True
 
+    def _is_due(self, seen: Seen) -> bool:
+        """Whether it is worth a transaction that writes: something may wait, or it is time to show up again."""
+        if time.monotonic() < self._next_offer:
+            with self._database.read() as connection:
+                return leases.is_waiting(connection, seen)
+        self._next_offer = time.monotonic() + OFFER_S
+        return True
+
     def _work(self, lease: Lease, stop: threading.Event) -> None:
         _log.info("judging", extra={"submission": lease.id, "fence": lease.fence, "attempt": lease.attempt})
         with _heartbeat(self._database, lease, self._lease_s) as gone:
@@ -102,13 +115,13 @@ class Dispatcher:
                 fault = f"the dataset's fault: {error}"
                 self._patiently(lambda c: leases.finish(c, lease, "failed", reason=fault))
             except Cancelled:
-                self._close()
+                self.close()
                 self._patiently(lambda c: leases.finish(c, lease, "cancelled", reason="cancelled while it was judged"))
             except LeaseLost as error:
                 _log.warning("%s", error)
-                self._close()
+                self.close()
             except InternalError as error:
-                self._close()
+                self.close()
                 reason = str(error)
                 self._patiently(lambda c: leases.retry(c, lease, reason, attempts=self._attempts))
 
@@ -175,7 +188,7 @@ class Dispatcher:
 
         self._patiently(conclude)
         if run.harness_errors:
-            self._close()
+            self.close()
 
     def _patiently(self, work: Callable[[Connection], T]) -> T:
         """In one transaction, tried again while the database is away. All that is done here may be done twice."""
@@ -196,19 +209,17 @@ class Dispatcher:
             self._executor = self._opener()
         return self._executor
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Its executor with it; the next step opens another one."""
         executor, self._executor = self._executor, None
         if executor is not None:
             executor.close()
 
 
 def _offer(connection: Connection, seen: Seen) -> None:
-    """Say that there is a dispatcher for this device; written once in a while only."""
-    row = connection.execute(select(t.Device.seen_at).where(t.Device.model == seen.model)).one_or_none()
-    if row is None:
-        insert_new(connection, t.Device, {"model": seen.model, "kind": seen.kind})
-    if row is None or row.seen_at is None or (now() - row.seen_at).total_seconds() > 10:
-        connection.execute(update(t.Device).where(t.Device.model == seen.model).values(seen_at=now(), kind=seen.kind))
+    """Say that there is a dispatcher for this device."""
+    insert_new(connection, t.Device, {"model": seen.model, "kind": seen.kind})
+    connection.execute(update(t.Device).where(t.Device.model == seen.model).values(seen_at=now(), kind=seen.kind))
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 import threading
 
 
@@ -17,7 +16,7 @@ def end_with_parent() -> None:
         return
 
     def wait() -> None:
-        while sys.stdin.buffer.read(4096):
+        while os.read(0, 4096):
             pass
         os._exit(0)
 

@@ -121,12 +121,17 @@ class Ranking:
         return found
 
     def standings(
-        self, connection: Connection, edition: int, heads: Sequence[Head], by: Literal["author", "language"]
+        self,
+        connection: Connection,
+        edition: int,
+        heads: Sequence[Head],
+        by: Literal["author", "language"],
+        op_type: str | None,
     ) -> list[dict[str, Any]]:
-        """Authors or languages over the whole list of definitions of these heads, which are of one device model."""
+        """Authors or languages over the edition's whole list, or its part of one op type, on these heads' device."""
 
         def make() -> list[dict[str, Any]]:
-            listed = self._listed(connection, edition, {head.op_type for head in heads}, heads)
+            listed = self._listed(connection, edition, op_type)
             own = t.Board
             column = own.authors if by == "author" else own.languages
             query = select(own.definition, column.label("body")).where(
@@ -135,15 +140,16 @@ class Ranking:
             boards = {row.definition: load_standings(row.body) for row in connection.execute(query)}
             return [rows.standing(row) for row in rank_authors({name: boards.get(name, {}) for name in listed})]
 
-        found: list[dict[str, Any]] = self._standings.get((edition, by, tuple(heads)), make)
+        found: list[dict[str, Any]] = self._standings.get((edition, by, op_type, tuple(heads)), make)
         return found
 
-    def _listed(self, connection: Connection, edition: int, op_types: set[str], heads: Sequence[Head]) -> list[str]:
-        """Every definition of the edition's list, of these op types; what nobody attempted counts as 1."""
+    def _listed(self, connection: Connection, edition: int, op_type: str | None) -> list[str]:
+        """What nobody attempted is on the list, too, and counts as 1."""
         body = connection.scalar(select(t.Edition.body).where(t.Edition.id == edition))
         names = set(json.loads(body or "{}").get("definitions", {}))
-        query = select(t.Definition.name).where(t.Definition.op_type.in_(op_types)).distinct()
-        return sorted(names & set(connection.scalars(query)) or {head.definition for head in heads})
+        if op_type is not None:
+            names &= set(connection.scalars(select(t.Definition.name).where(t.Definition.op_type == op_type)))
+        return sorted(names)
 
 
 def history(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -92,14 +92,15 @@ def _signed_in(request: Request, service: Service) -> Principal:
     if found is None:
         return NOBODY
     if request.method not in SAFE:
-        given = request.headers.get("x-csrf-token", "")
-        if not secrets.compare_digest(given.encode(), str(session.get("csrf", "")).encode()):
+        given, wanted = request.headers.get("x-csrf-token", ""), str(session.get("csrf", ""))
+        if not wanted or not secrets.compare_digest(given.encode(), wanted.encode()):
             raise Forbidden("the header X-CSRF-Token is missing or wrong; reload the page")
     return found
 
 
-def _session(request: Request) -> dict[str, str]:
-    session = request.scope.get("session") or {}
+def _session(request: Request) -> dict[str, Any]:
+    """Asking for it makes the reply vary by cookie."""
+    session: dict[str, Any] = request.session if "session" in request.scope else {}
     return session if "author" in session else {}
 
 

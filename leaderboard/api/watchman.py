@@ -16,6 +16,7 @@ HEADERS = (
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"same-origin"),
 )
+PREFIX = "/api/v1"
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _log = logging.getLogger("kernelmill.requests")
 
@@ -51,6 +52,8 @@ class Watchman:
     def _tell(self, scope: Scope, status: int, seconds: float, number: str) -> None:
         """The route, not the path: paths are endless, and a stranger's to choose."""
         route = getattr(scope.get("route"), "path", "none")
+        if scope["path"].startswith(PREFIX) and not route.startswith(PREFIX):
+            route = PREFIX + route  # a route of a router that was included knows its own part only
         method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "DELETE", "OPTIONS") else "other"
         self._metrics.observe(method, route, status, seconds)
         extra = {

@@ -10,7 +10,9 @@ import pytest
 
 from kernelmill.leaderboard.db.engine import Database
 from kernelmill.leaderboard.db.migrate import migrate
+from tests.leaderboard.oidc_provider import Bent, OidcProvider, provider
 from tests.leaderboard.postgres import Postgres, binaries
+from tests.leaderboard.site import PUBLIC, Site
 from tests.leaderboard.world import World, small_dataset
 
 BACKENDS = ("sqlite", "postgresql")
@@ -62,3 +64,34 @@ def world(database: Database, dataset: Path, tmp_path: Path) -> Iterator[World]:
     made = World(database, dataset, tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def running() -> Iterator[OidcProvider]:
+    with provider() as made:
+        yield made
+
+
+@pytest.fixture
+def idp(running: OidcProvider) -> OidcProvider:
+    """Honest, until a test bends it."""
+    running.bent = Bent()
+    running.person = {"sub": "1", "preferred_username": "carol"}
+    running.redirect_uri = f"{PUBLIC}/auth/callback"
+    return running
+
+
+@pytest.fixture
+def lone(tmp_path: Path) -> Iterator[Database]:
+    """For what is the same on every database."""
+    opened = Database(f"sqlite:///{tmp_path / 'service.db'}")
+    migrate(opened)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def site(lone: Database, idp: OidcProvider, tmp_path: Path) -> Iterator[Site]:
+    made = Site(lone, idp, tmp_path)
+    yield made
+    made.world.close()

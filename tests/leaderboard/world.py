@@ -28,12 +28,14 @@ UUIDS = [f"{number}1111111-1111-4111-8111-111111111111" for number in range(1, 6
 HIDDEN = UUIDS[-1]
 
 
-def small_dataset(folder: Path) -> Path:
-    """Four public workloads of 1 to 4 rows, a hidden one of 64, and a baseline."""
+def small_dataset(folder: Path, *, baseline: str = "") -> Path:
+    """Four public workloads of 1 to 4 rows, a hidden one of 64, and a baseline of this source."""
     (folder / "definitions").mkdir(parents=True)
     dataset = Dataset.open(folder)
     dataset.add_definition(definition())
-    dataset.add_solution(solution(name="rmsnorm_baseline", author="baseline", source=scripted("PASSED 1.0")))
+    dataset.add_solution(
+        solution(name="rmsnorm_baseline", author="baseline", source=baseline or scripted("PASSED 1.0"))
+    )
     for rows, number in enumerate(UUIDS, 1):
         over: dict[str, Any] = {"split": "hidden", "axes": {"batch_size": 64}} if number == HIDDEN else {}
         made = workload(uuid=number, **{"axes": {"batch_size": rows}, "weight": float(rows), **over})

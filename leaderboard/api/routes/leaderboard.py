@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy import Connection, func, select
@@ -19,6 +19,18 @@ from kernelmill.leaderboard.errors import Invalid, NotFound
 from kernelmill.leaderboard.ranking import By, Edition, Head
 
 router = APIRouter(tags=["leaderboard"])
+
+
+class Wanted(NamedTuple):
+    """Which rows of a board."""
+
+    by: By
+    definition: str | None
+    op_type: str | None
+    start: int
+    limit: int
+
+
 Filter = Annotated[str | None, Query(max_length=255)]
 FRESH_S = 60.0
 
@@ -53,10 +65,11 @@ def leaderboard(
         known = request.headers.get("if-none-match", "")
         if tag in known:
             return tagged(request, b"", tag=tag)
+        wanted = Wanted(kind, definition, op_type, start, limit)
         groups: dict[str, list[Head]] = {}
         for head in heads:
             groups.setdefault(head.device_model, []).append(head)
-        told = [_board(service, connection, found, group, kind, definition, start, limit) for group in groups.values()]
+        told = [_board(service, connection, found, group, wanted) for group in groups.values()]
     body = {"edition": found.name, "is_open": found.is_open, "by": kind, "definition": definition, "boards": told}
     return tagged(request, json.dumps(body, separators=(",", ":")), tag=tag)
 
@@ -157,24 +170,22 @@ def _board(
     connection: Connection,
     edition: Edition,
     heads: list[Head],
-    by: By,
-    definition: str | None,
-    start: int,
-    limit: int,
+    wanted: Wanted,
 ) -> dict[str, Any]:
     """One device model's part of the reply."""
     extra: dict[str, Any] = {}
-    if by != "solution":
-        rows = service.ranking.standings(connection, edition.id, heads, by)
-    elif definition is not None:
+    if wanted.by != "solution":
+        rows = service.ranking.standings(connection, edition.id, heads, wanted.by, wanted.op_type)
+    elif wanted.definition is not None:
         board = service.ranking.board(connection, edition.id, heads[0])
         extra, rows = board["summary"], board["entries"]
     else:
         rows = [_line(service, connection, edition, head) for head in heads]
-    shown = rows[start : start + limit]
-    if by == "solution" and definition is not None:
+    end = wanted.start + wanted.limit
+    shown = rows[wanted.start : end]
+    if wanted.by == "solution" and wanted.definition is not None:
         shown = _with_reports(connection, shown)
-    following = encode_cursor([start + limit]) if len(rows) > start + limit else None
+    following = encode_cursor([end]) if len(rows) > end else None
     return {
         "device_model": heads[0].device_model,
         "definitions": len(heads),
