@@ -115,7 +115,8 @@ def test_postgresql_is_dumped_under_writes_and_restored(world: World, postgres: 
         postgres.tool("pg_dump", "--format=custom", f"--file={file}", name)
         wait_for(acknowledged, 2)
     postgres.sql(f"create database {name}_restored")
-    postgres.tool("pg_restore", "--exit-on-error", f"--dbname={name}_restored", file)
+    for _ in range(2):  # into an empty database, then over the one that is there
+        postgres.tool("pg_restore", "--clean", "--if-exists", "--exit-on-error", f"--dbname={name}_restored", file)
     check_restored(world, postgres.url(f"{name}_restored"), before, until_then)
 
 
