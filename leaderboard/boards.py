@@ -244,7 +244,7 @@ def _shares(connection: Connection, place: Place, listings: Mapping[str, Listing
         if ground is None:
             return {}
         _remake(connection, place, ground, listings)
-        return _cache.parsed(place, dict(connection.execute(query).tuples().all()))
+        return _cache.parsed(place, {row.solution_hash: row.body for row in connection.execute(query)})
 
 
 def _remake(connection: Connection, place: Place, ground: Ground, listings: Mapping[str, Listing]) -> None:

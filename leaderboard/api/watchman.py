@@ -11,11 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kernelmill.leaderboard.api.metrics import Metrics
 
-HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"same-origin"),
-)
+HEADERS = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "same-origin"}
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _log = logging.getLogger("kernelmill.requests")
 
@@ -34,13 +30,14 @@ class Watchman:
         given = dict(scope["headers"]).get(b"x-request-id", b"")
         number = given.decode() if _ID.fullmatch(given) else uuid.uuid4().hex
         scope.setdefault("state", {})["request_id"] = number
+        own = [(name.encode(), value.encode()) for name, value in {**HEADERS, "x-request-id": number}.items()]
         start, status = time.perf_counter(), 500
 
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *HEADERS, (b"x-request-id", number.encode())]
+                message["headers"] = [*message["headers"], *own]
             await send(message)
 
         try:
