@@ -46,8 +46,7 @@ class Watchman:
             self._tell(scope, status, time.perf_counter() - start, number)
 
     def _tell(self, scope: Scope, status: int, seconds: float, number: str) -> None:
-        """The route, not the path: paths are endless, and a stranger's to choose."""
-        route = getattr(scope.get("route"), "path", "none")
+        route = _route(scope)
         method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "DELETE", "OPTIONS") else "other"
         self._metrics.observe(method, route, status, seconds)
         extra = {
@@ -58,3 +57,16 @@ class Watchman:
             "ms": round(1e3 * seconds, 2),
         }
         _log.info("request", extra=extra)
+
+
+def _route(scope: Scope) -> str:
+    """As it is written, not the path: paths are endless, and a stranger's to choose.
+
+    A router's prefix, which the route itself does not know, is what the path has before it.
+    """
+    template = getattr(scope.get("route"), "path_format", None)
+    if template is None:
+        return "none"
+    filled = str(template.format(**scope.get("path_params", {})))
+    path = str(scope["path"])
+    return f"{path.removesuffix(filled)}{template}" if path.endswith(filled) else str(template)

@@ -38,10 +38,10 @@ def postgres() -> Iterator[Postgres]:
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'service.db'}"
-    return _fresh(request.getfixturevalue("postgres"))
+    return fresh(request.getfixturevalue("postgres"))
 
 
-def _fresh(server: Postgres) -> str:
+def fresh(server: Postgres) -> str:
     """The address of a new, migrated database."""
     name = f"test_{next(_numbers)}"
     server.sql(f"create database {name} template template_km")
@@ -54,7 +54,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("site")
     url = f"sqlite:///{folder / 'service.db'}"
     if request.param == "postgresql":
-        url = _fresh(request.getfixturevalue("postgres"))
+        url = fresh(request.getfixturevalue("postgres"))
     opened = Database(url)
     migrate(opened)
     made = World(opened, small_dataset(folder / "dataset"), folder, quota_per_hour=10**6)

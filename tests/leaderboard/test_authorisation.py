@@ -181,7 +181,7 @@ def test_each_route_admits_whom_it_should(site: Site, headers: dict[str, dict[st
     "sent", ["", "Bearer", "Bearer ", "bearer km_x", "Bearer km_x km_y", "Token x", "é", "Bearer é"]
 )
 def test_a_header_that_is_no_token_is_told_so_even_where_none_is_needed(site: Site, sent: str) -> None:
-    reply = site.world.client.get("/api/v1/definitions", headers={"Authorization": sent.encode()})
+    reply = site.world.client.get("/api/v1/definitions", headers={b"authorization": sent.encode()})
     assert reply.status_code == 401, reply.text
 
 

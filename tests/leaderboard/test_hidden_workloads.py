@@ -24,12 +24,8 @@ ROWS = '"batch_size":64'
 def judged(world: World) -> tuple[World, dict[str, str]]:
     """One that fails everywhere, one that wins, and a private one; by name their submissions."""
     numbers = {}
-    for name, verdict, over in (
-        ("wrong", "INCORRECT_NUMERICAL", {}),
-        ("fast", "PASSED 2.0", {}),
-        ("private", "PASSED 3.0", {"ranked": False}),
-    ):
-        numbers[name] = world.submit(scripted(verdict, name), name=name, **over)["id"]
+    for name, verdict in (("wrong", "INCORRECT_NUMERICAL"), ("fast", "PASSED 2.0"), ("private", "PASSED 3.0")):
+        numbers[name] = world.submit(scripted(verdict, name), name=name, ranked=name != "private")["id"]
         world.judge()
     world.refresh()
     return world, numbers

@@ -164,13 +164,13 @@ async def get_task(
     timeout: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = 0,
 ) -> Response:
     """An evaluation; with `timeout` once it has ended, or after so many seconds."""
-    return _json(json.dumps((await _tasks(service, who, [task_id], timeout))[0]))
+    return _json(json.dumps((await _tasks(service, who, [task_id], timeout))[0]), private=True)
 
 
 @router.post("/tasks/batch", response_model=list[TaskView])
 async def get_tasks(service: TheService, who: Reader, payload: BatchRequest) -> Response:
     """Several, in the order in which they are asked for."""
-    return _json(json.dumps(await _tasks(service, who, payload.task_ids, payload.timeout)))
+    return _json(json.dumps(await _tasks(service, who, payload.task_ids, payload.timeout)), private=True)
 
 
 async def _tasks(service: Service, who: Principal, numbers: list[str], timeout: float) -> list[dict[str, Any]]:
@@ -234,5 +234,6 @@ def _known(connection: Connection, definition: str, uuids: list[str] | None) -> 
     return [uuid for uuid in uuids if uuid in known]
 
 
-def _json(body: str) -> Response:
-    return Response(body, media_type="application/json")
+def _json(body: str, *, private: bool = False) -> Response:
+    headers = {"Cache-Control": "private, no-cache" if private else "no-cache"}
+    return Response(body, media_type="application/json", headers=headers)
