@@ -216,14 +216,14 @@ def test_a_batch_keeps_order_and_duplicates(client: httpx.Client) -> None:
 
 
 def test_a_long_poll_ends_when_the_task_does_or_its_time_is_over(client: httpx.Client) -> None:
-    task = evaluate(client, "PASSED", "slow", [UUIDS[0]], "# sleep: 1.5")["task_id"]
+    task = evaluate(client, "PASSED", "slow", [UUIDS[0]], "# sleep: 4")["task_id"]
     at_once = result(client, task, 0)
     assert at_once["status"] in ("pending", "running")
     assert at_once["traces"] is None
     start = time.monotonic()
     early = result(client, task, 0.3)
     assert early["status"] in ("pending", "running")
-    assert 0.25 < time.monotonic() - start < 1.2
+    assert 0.25 < time.monotonic() - start < 3
     assert result(client, task, 3600)["status"] == "completed"
     assert time.monotonic() - start < 30
 
