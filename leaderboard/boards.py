@@ -30,6 +30,7 @@ from kernelmill.trace_schema.errors import InternalError
 
 KEPT_BOARDS = 8
 """A submission's verdicts come one after the other. More would make each collection of garbage longer."""
+Listings = Mapping[str, Listing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ class Ground:
 
     definition: Definition
     workloads: tuple[Workload, ...]
-    baselines: frozenset[str | None]
+    baselines: dict[str, Listing]
+    """By name: what this kind of device is measured against; the reference itself where there is none."""
 
 
 @dataclass(slots=True)
@@ -150,14 +152,14 @@ def _refresh(connection: Connection, place: Place) -> bool:
     return True
 
 
-def _score(place: Place, ground: Ground, shares: Mapping[str, Share], listings: Mapping[str, Listing]) -> Score:
-    findings = Findings.of(ground.workloads, [share for key, share in shares.items() if key in listings])
+def _score(place: Place, ground: Ground, shares: Mapping[str, Share], listings: Listings) -> Score:
+    findings = Findings.of(ground.workloads, shares.values())
     return score_findings(
         findings,
         definition=place.definition,
         op_type=ground.definition.op_type,
         device_model=place.device_model,
-        listings={share.solution: listings[key] for key, share in shares.items() if key in listings},
+        listings=listings,
     )
 
 
@@ -208,35 +210,41 @@ def _ground(connection: Connection, place: Place) -> Ground | None:
         .order_by(t.Workload.position, t.Workload.id)
     )
     workloads = tuple(Workload.model_validate_json(text) for text in connection.scalars(query))
-    return Ground(definition, workloads, _baselines(connection, place, definition))
+    return Ground(definition, workloads, _baselines(connection, place))
 
 
-def _baselines(connection: Connection, place: Place, definition: Definition) -> frozenset[str | None]:
-    """What this kind of device is measured against: the listed baseline for it, else the reference itself."""
+def _baselines(connection: Connection, place: Place) -> dict[str, Listing]:
     kind = connection.scalar(select(t.Device.kind).where(t.Device.model == place.device_model)) or "cpu"
-    query = select(t.Solution.hash, t.Solution.body).where(
-        t.Solution.definition == place.definition, t.Solution.is_baseline, t.Solution.hidden_at.is_(None)
-    )
-    fitting = {row.hash for row in connection.execute(query) if is_for(Solution.model_validate_json(row.body), kind)}
-    return frozenset(fitting) or frozenset({reference_solution(definition).hash()})
-
-
-def _listings(connection: Connection, place: Place) -> dict[str, Listing]:
-    """Who may be on the board, by hash."""
     own = t.Solution
     query = (
-        select(own.hash, own.language, t.Author.name)
+        select(own.hash, own.name, own.language, own.body, t.Author.name.label("author"))
         .join(t.Author, t.Author.id == own.author_id)
-        .join(t.Share, t.Share.solution_hash == own.hash)
-        .where(*_at(t.Share, place))
+        .where(own.definition == place.definition, own.is_baseline, own.hidden_at.is_(None))
+    )
+    return {
+        row.name: Listing(row.hash, row.author, row.language)
+        for row in connection.execute(query)
+        if is_for(Solution.model_validate_json(row.body), kind)
+    }
+
+
+def _listings(connection: Connection, place: Place) -> Listings:
+    """Who may be on the board, by name: who has a share, and baselines, which may be judged only beside others."""
+    own = t.Solution
+    shared = select(t.Share.solution_hash).where(*_at(t.Share, place))
+    query = (
+        select(own.hash, own.name, own.language, t.Author.name.label("author"))
+        .join(t.Author, t.Author.id == own.author_id)
+        .where(own.hash.in_(shared) | ((own.definition == place.definition) & own.is_baseline))
         .where(own.hidden_at.is_(None), t.Author.banned_at.is_(None))
     )
-    return {row.hash: Listing(row.hash, row.name, row.language) for row in connection.execute(query)}
+    return {row.name: Listing(row.hash, row.author, row.language) for row in connection.execute(query)}
 
 
-def _shares(connection: Connection, place: Place, listings: Mapping[str, Listing]) -> dict[str, Share]:
+def _shares(connection: Connection, place: Place, listings: Listings) -> dict[str, Share]:
     query = select(t.Share.solution_hash, t.Share.body).where(*_at(t.Share, place), t.Share.body != "")
-    bodies = {row.solution_hash: row.body for row in connection.execute(query) if row.solution_hash in listings}
+    listed = {listing.hash for listing in listings.values()}
+    bodies = {row.solution_hash: row.body for row in connection.execute(query) if row.solution_hash in listed}
     try:
         return share_cache.parsed(place, bodies)
     except InternalError:  # written by another version: make them anew
@@ -245,23 +253,24 @@ def _shares(connection: Connection, place: Place, listings: Mapping[str, Listing
         if ground is None:
             return {}
         _remake(connection, place, ground, listings)
-        return share_cache.parsed(place, dict(connection.execute(query).tuples().all()))
+        return share_cache.parsed(place, {row.solution_hash: row.body for row in connection.execute(query)})
 
 
-def _remake(connection: Connection, place: Place, ground: Ground, listings: Mapping[str, Listing]) -> None:
+def _remake(connection: Connection, place: Place, ground: Ground, listings: Listings) -> None:
     """The shares that are stale, from their traces."""
     query = select(t.Share.solution_hash, t.Solution.name).join(t.Solution, t.Solution.hash == t.Share.solution_hash)
     stale = connection.execute(query.where(*_at(t.Share, place), t.Share.is_stale)).all()
     hashes = {workload.uuid: workload.hash() for workload in ground.workloads}
+    baselines = {listing.hash for listing in ground.baselines.values()}
     for row in stale:
-        if row.solution_hash not in listings:
+        if row.name not in listings:
             continue
         admission = Admission(
             device_model=place.device_model,
             definition_hash=ground.definition.hash(),
             workload_hashes=hashes,
             solution_hashes={row.name: row.solution_hash},
-            baseline_hashes=ground.baselines,
+            baseline_hashes=frozenset(baselines or {reference_solution(ground.definition).hash()}),
         )
         share = share_of(row.name, _traces(connection, row.solution_hash), admission)
         connection.execute(

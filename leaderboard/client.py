@@ -60,6 +60,7 @@ class Client:
 
     def follow(self, number: str) -> Iterator[Told]:
         """Its events until it has ended, resumed where a connection was lost. Raises ServiceError."""
+        self.submission(number)  # a service that was never there is not waited for
         last, deadline = "", time.monotonic() + PATIENCE_S
         while True:
             try:

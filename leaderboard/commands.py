@@ -49,6 +49,7 @@ def serve(
         settings = settings_of(database_url=database_url, executor=executor, device=device, auth=auth)
         log.set_up(settings.log_level)
         service.check_exposure(host, settings)
+        settings.check_sign_in()
         listener = service.bind(host, port)
         if dataset is not None:
             os.environ["KERNELMILL_DATASET"] = str(dataset.resolve())

@@ -26,13 +26,17 @@ from kernelmill.leaderboard.db.engine import Database, DatabaseUnreachable
 from kernelmill.leaderboard.db.insert import insert_new
 from kernelmill.leaderboard.db.types import now
 from kernelmill.leaderboard.leases import Cancelled, Lease, LeaseLost
-from kernelmill.leaderboard.spool import Spool, read_order
+from kernelmill.leaderboard.spool import Spool, Unmeasured, read_order
 from kernelmill.trace_schema import Trace, Verdict
-from kernelmill.trace_schema.errors import DatasetError, InternalError
+from kernelmill.trace_schema.errors import DatasetError, KernelMillError
 
 IDLE_S = 0.2
+OFFER_S = 10.0
+"""How often a dispatcher says that it is there."""
 PATIENCE_S = 600.0
 """How long a database may be away before a verdict in hand is given up; it is then judged again."""
+OURS = "the judge failed, which is no fault of the solution; the operator finds the cause in the log under this id"
+DATASETS = "the dataset is at fault, not the solution; the operator finds the cause in the log under this id"
 T = TypeVar("T")
 _log = logging.getLogger("kernelmill.dispatcher")
 
@@ -67,6 +71,7 @@ class Dispatcher:
         self._lease_s = lease_s
         self._attempts = attempts
         self._executor: Executor | None = None
+        self._next_offer = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Until told to stop; what is being judged then is left to the next one."""
@@ -76,12 +81,14 @@ class Dispatcher:
                 if not self.step(stop):
                     stop.wait(IDLE_S)
         finally:
-            self._close()
+            self.close()
 
     def step(self, stop: threading.Event) -> bool:
         """One submission, or a board; whether there was anything to do."""
         seen = self._open().seen
         try:
+            if not self._is_due(seen):
+                return boards.refresh_next(self._database)
             with self._database.write() as connection:
                 _offer(connection, seen)
                 lease = leases.take(connection, seen, self._holder, lease_s=self._lease_s, attempts=self._attempts)
@@ -93,24 +100,38 @@ class Dispatcher:
         self._work(lease, stop)
         return True
 
+    def _is_due(self, seen: Seen) -> bool:
+        """Whether it is worth a transaction that writes: something may wait, or it is time to show up again."""
+        if time.monotonic() < self._next_offer:
+            with self._database.read() as connection:
+                return leases.is_waiting(connection, seen)
+        self._next_offer = time.monotonic() + OFFER_S
+        return True
+
     def _work(self, lease: Lease, stop: threading.Event) -> None:
         _log.info("judging", extra={"submission": lease.id, "fence": lease.fence, "attempt": lease.attempt})
         with _heartbeat(self._database, lease, self._lease_s) as gone:
             try:
                 self._judge(lease, lambda: stop.is_set() or gone.is_set())
-            except DatasetError as error:
-                fault = f"the dataset's fault: {error}"
-                self._patiently(lambda c: leases.finish(c, lease, "failed", reason=fault))
-            except Cancelled:
-                self._close()
-                self._patiently(lambda c: leases.finish(c, lease, "cancelled", reason="cancelled while it was judged"))
-            except LeaseLost as error:
-                _log.warning("%s", error)
-                self._close()
-            except InternalError as error:
-                self._close()
+            except KernelMillError as error:
+                self.close()
+                self._settle(lease, error)
+
+    def _settle(self, lease: Lease, error: KernelMillError) -> None:
+        """A lease that did not come to its end. Its author is told whose fault it was, the log what it was."""
+        _log.warning("%s", error, extra={"submission": lease.id, "fence": lease.fence})
+        try:
+            if isinstance(error, Unmeasured):
                 reason = str(error)
-                self._patiently(lambda c: leases.retry(c, lease, reason, attempts=self._attempts))
+                self._patiently(lambda c: leases.finish(c, lease, "failed", reason=reason))
+            elif isinstance(error, DatasetError):
+                self._patiently(lambda c: leases.finish(c, lease, "failed", reason=DATASETS))
+            elif isinstance(error, Cancelled):
+                self._patiently(lambda c: leases.finish(c, lease, "cancelled", reason="cancelled while it was judged"))
+            elif not isinstance(error, LeaseLost):
+                self._patiently(lambda c: leases.retry(c, lease, OURS, attempts=self._attempts))
+        except LeaseLost:
+            _log.warning("it was somebody else's by then", extra={"submission": lease.id, "fence": lease.fence})
 
     def _judge(self, lease: Lease, stopped: Callable[[], bool]) -> None:
         with self._database.read() as connection:
@@ -165,17 +186,17 @@ class Dispatcher:
             elif not wanted:
                 leases.finish(connection, lease, "failed", reason=f"No workloads found for {lease.definition}")
             elif run.dataset_errors:
-                reason = f"the dataset's fault: {run.dataset_errors[0]}"
-                leases.finish(connection, lease, "failed", reason=reason)
+                leases.finish(connection, lease, "failed", reason=DATASETS)
             elif run.skipped and not run.harness_errors:
                 leases.finish(connection, lease, "failed", reason=run.skipped[0])
             else:
-                reason = (run.harness_errors or ["the judge ended before its work"])[0]
-                leases.retry(connection, lease, reason, attempts=self._attempts)
+                leases.retry(connection, lease, OURS, attempts=self._attempts)
 
+        for error in (*run.dataset_errors, *run.harness_errors):
+            _log.error("%s", error, extra={"submission": lease.id})
         self._patiently(conclude)
         if run.harness_errors:
-            self._close()
+            self.close()
 
     def _patiently(self, work: Callable[[Connection], T]) -> T:
         """In one transaction, tried again while the database is away. All that is done here may be done twice."""
@@ -196,19 +217,17 @@ class Dispatcher:
             self._executor = self._opener()
         return self._executor
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Its executor with it; the next step opens another one."""
         executor, self._executor = self._executor, None
         if executor is not None:
             executor.close()
 
 
 def _offer(connection: Connection, seen: Seen) -> None:
-    """Say that there is a dispatcher for this device; written once in a while only."""
-    row = connection.execute(select(t.Device.seen_at).where(t.Device.model == seen.model)).one_or_none()
-    if row is None:
-        insert_new(connection, t.Device, {"model": seen.model, "kind": seen.kind})
-    if row is None or row.seen_at is None or (now() - row.seen_at).total_seconds() > 10:
-        connection.execute(update(t.Device).where(t.Device.model == seen.model).values(seen_at=now(), kind=seen.kind))
+    """Say that there is a dispatcher for this device."""
+    insert_new(connection, t.Device, {"model": seen.model, "kind": seen.kind})
+    connection.execute(update(t.Device).where(t.Device.model == seen.model).values(seen_at=now(), kind=seen.kind))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from datetime import timedelta
 from sqlalchemy import ColumnElement, Connection, and_, case, func, insert, or_, select, update
 
 from kernelmill.evaluator.devices.base import Named
-from kernelmill.leaderboard import events, submissions
+from kernelmill.leaderboard import catalog, events, submissions
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.types import now
 from kernelmill.trace_schema.errors import InternalError
@@ -48,16 +48,12 @@ class Lease:
 def take(connection: Connection, device: Named, holder: str, *, lease_s: float, attempts: int) -> Lease | None:
     """The next submission for this device, or None: short private runs first, then who was served longest ago."""
     _give_up(connection, attempts)
-    own, at = t.Submission, now()
-    starved = own.created_at < at - timedelta(seconds=submissions.STARVED_S)
-    waiting = and_(own.state == "queued", or_(own.not_before.is_(None), own.not_before <= at))
-    abandoned = and_(own.state.in_(("building", "judging")), own.lease_until < at)
+    own = t.Submission
+    starved = own.created_at < now() - timedelta(seconds=submissions.STARVED_S)
     query = (
         select(own.id, own.author_id)
         .outerjoin(t.Turn, t.Turn.author_id == own.author_id)
-        .where(or_(own.device_model == device.model, own.device_model.is_(None)))
-        .where(or_(own.device_kind == device.kind, own.device_kind.is_(None)))
-        .where(own.duplicate_of.is_(None), or_(waiting, abandoned))
+        .where(*_due(device))
         .order_by(
             case((starved, 0), else_=own.priority),
             t.Turn.served_at.is_not(None),
@@ -70,6 +66,24 @@ def take(connection: Connection, device: Named, holder: str, *, lease_s: float, 
     )
     row = connection.execute(query).one_or_none()
     return _lease(connection, row.id, row.author_id, device.model, holder, lease_s) if row else None
+
+
+def is_waiting(connection: Connection, device: Named) -> bool:
+    """Whether there is anything to take; a look that locks nothing."""
+    return connection.scalar(select(t.Submission.id).where(*_due(device)).limit(1)) is not None
+
+
+def _due(device: Named) -> list[ColumnElement[bool]]:
+    """Waiting for this device, or left behind by a holder that was lost."""
+    own, at = t.Submission, now()
+    waiting = and_(own.state == "queued", or_(own.not_before.is_(None), own.not_before <= at))
+    abandoned = and_(own.state.in_(("building", "judging")), own.lease_until < at)
+    return [
+        or_(own.device_model == device.model, own.device_model.is_(None)),
+        or_(own.device_kind == device.kind, own.device_kind.is_(None)),
+        own.duplicate_of.is_(None),
+        or_(waiting, abandoned),
+    ]
 
 
 def _lease(
@@ -150,13 +164,14 @@ def retry(connection: Connection, lease: Lease, reason: str, *, attempts: int) -
         finish(connection, lease, "failed", reason=f"given up after {lease.attempt} attempts: {reason}")
         return
     check(connection, lease)
+    told = catalog.without_hidden(connection, reason)
     wait = timedelta(seconds=BACKOFF_S * 2 ** (lease.attempt - 1))
     connection.execute(
         update(t.Submission)
         .where(t.Submission.id == lease.id)
-        .values(state="queued", reason=reason, holder=None, lease_until=None, not_before=now() + wait)
+        .values(state="queued", reason=told, holder=None, lease_until=None, not_before=now() + wait)
     )
-    events.tell(connection, lease.id, "state", state="queued", reason=reason)
+    events.tell(connection, lease.id, "state", state="queued", reason=told)
 
 
 def _give_up(connection: Connection, attempts: int) -> None:

@@ -5,7 +5,6 @@ A child that dies is started again, later each time. The socket stays bound mean
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 import signal
@@ -25,7 +24,7 @@ from kernelmill.leaderboard.catalog import sync
 from kernelmill.leaderboard.db.engine import Database
 from kernelmill.leaderboard.db.migrate import migrate
 from kernelmill.leaderboard.ingest import ingest
-from kernelmill.leaderboard.settings import Settings
+from kernelmill.leaderboard.settings import Settings, is_loopback
 from kernelmill.trace_schema.errors import InternalError
 
 ROOT = Path(kernelmill.__file__).parents[1]
@@ -38,11 +37,7 @@ _log = logging.getLogger("kernelmill.serve")
 
 def check_exposure(host: str, settings: Settings) -> None:
     """Raises InternalError for an address beyond this host while nobody is asked who they are."""
-    try:
-        is_local = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_local = False
-    if not is_local and not settings.auth:
+    if not settings.auth and not is_loopback(host):
         raise InternalError(
             f"refusing to listen on {host} without auth: whoever reaches it could run code here; "
             "leave out --no-auth, or listen on 127.0.0.1"

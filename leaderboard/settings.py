@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from kernelmill.trace_schema.errors import InternalError
+
+GITHUB = "github"
+SHORTEST_SECRET = 32
+
 
 class Settings(BaseSettings):
-    """Read once, at a command's start, and passed in."""
+    """Read once, at a command's start, and passed in. An empty variable counts as one that is not set."""
 
-    model_config = SettingsConfigDict(env_prefix="KERNELMILL_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="KERNELMILL_", env_ignore_empty=True, extra="ignore", frozen=True)
 
     state: Path = Path("~/.local/state/kernelmill")
     """Folder of the embedded database and of the first administrator's token."""
@@ -46,6 +53,8 @@ class Settings(BaseSettings):
     oidc_client_secret: SecretStr = SecretStr("")
     session_secret: SecretStr = SecretStr("")
     """Signs the cookie of who signed in; made up at each start if empty, which signs everybody out."""
+    public_url: str = ""
+    """The address that people's browsers reach, without a path: providers send people back there. For sign-in only."""
 
     @property
     def state_folder(self) -> Path:
@@ -58,3 +67,57 @@ class Settings(BaseSettings):
     @property
     def spool_folder(self) -> Path:
         return (self.spool or self.state / "spool").expanduser()
+
+    @property
+    def is_public_secure(self) -> bool:
+        return self.public_url.startswith("https://")
+
+    def check_sign_in(self) -> None:
+        """Raises InternalError for settings that do not go together."""
+        secret, cookie = self.oidc_client_secret.get_secret_value(), self.session_secret.get_secret_value()
+        if not self.oidc_issuer:
+            wrong = {
+                "OIDC_CLIENT_ID is set without OIDC_ISSUER; set both, or none": bool(self.oidc_client_id or secret)
+            }
+        else:
+            wrong = {
+                "OIDC_ISSUER is set, but AUTH is off and asks nobody; turn it on, or unset the issuer": not self.auth,
+                "OIDC_ISSUER is set without OIDC_CLIENT_ID; register the service with the provider, which gives one": (
+                    not self.oidc_client_id
+                ),
+                "OIDC_ISSUER is github, which needs OIDC_CLIENT_SECRET; make one in the OAuth app's settings": (
+                    self.oidc_issuer == GITHUB and not secret
+                ),
+                "OIDC_ISSUER is neither github nor an https:// address (http:// on this host) without a query": (
+                    self.oidc_issuer != GITHUB and not is_trusted_url(self.oidc_issuer)
+                ),
+                "PUBLIC_URL must be the service's https:// address without a path (http:// on this host only)": (
+                    not is_trusted_url(self.public_url) or urlsplit(self.public_url).path not in ("", "/")
+                ),
+                f"SESSION_SECRET is shorter than {SHORTEST_SECRET} characters; take one of: openssl rand -hex 32": (
+                    0 < len(cookie) < SHORTEST_SECRET
+                ),
+            }
+        for text, is_so in wrong.items():
+            if is_so:
+                raise InternalError(f"sign-in can't work: KERNELMILL_{text}")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this host can reach it."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_trusted_url(url: str) -> bool:
+    """Nobody on the way can read or change what is said to it. No user, query or fragment, and no `|`."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        parts.port  # noqa: B018 - raises for what is no port
+    except ValueError:
+        return False
+    is_plain = url.isascii() and url.isprintable() and not set(url) & set("?#@|\\ ")
+    return is_plain and bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))

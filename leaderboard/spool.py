@@ -23,6 +23,10 @@ from kernelmill.trace_schema import Definition, SafetensorsInput, Solution, Trac
 from kernelmill.trace_schema.errors import DatasetError
 
 
+class Unmeasured(DatasetError):
+    """The catalogue no longer has what a submission is for; the text is fit for its author."""
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """What a lease asks to be judged, read from the database at one moment."""
@@ -38,12 +42,12 @@ class Order:
 
 
 def read_order(connection: Connection, lease: Lease) -> Order:
-    """Raises DatasetError if the definition has left the catalogue."""
+    """Raises Unmeasured."""
     body = connection.scalar(
         select(t.Definition.body).where(t.Definition.name == lease.definition, t.Definition.is_current)
     )
     if body is None:
-        raise DatasetError(f"the definition {lease.definition} is no longer measured; submit to one that is")
+        raise Unmeasured(f"the definition {lease.definition} is no longer measured; submit to one that is")
     workloads = (
         select(t.Workload.uuid, t.Workload.split, t.Workload.body)
         .where(t.Workload.definition == lease.definition, t.Workload.is_current)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, insert, select, true, update
 
 from kernelmill.leaderboard import audit
 from kernelmill.leaderboard.db import tables as t
@@ -23,6 +23,8 @@ RESERVED = frozenset(
     {"baseline", "hidden", "flashinfer", "vllm", "sglang", "torch", "pytorch", "tensorrt-llm", "cublas"}
 )
 """Names that stand for an operator's or an engine's own kernels; only an administrator's submissions carry them."""
+UNFIT = frozenset("/\\<>\"'&")
+"""Characters that no name may have."""
 Kind = Literal["person", "agent"]
 
 
@@ -69,7 +71,7 @@ def parse_scopes(text: str) -> frozenset[Scope]:
 
 def check_name(name: str) -> str:
     """A name that may stand in a path, a page and a file. Raises Invalid."""
-    fine = 0 < len(name) <= 64 and name.isprintable() and name == name.strip() and not set(name) & set("/\\<>\"'&")
+    fine = 0 < len(name) <= 64 and name.isprintable() and name == name.strip() and not UNFIT & set(name)
     if not fine or name in (".", ".."):
         raise Invalid("name", f"{name!r} is no author's name: 1 to 64 printable characters without /, \\, <, >, quotes")
     return name
@@ -111,13 +113,14 @@ def create(connection: Connection, author_id: int, scopes: Iterable[Scope], days
     return token
 
 
-def revoke(connection: Connection, number: int, *, by: str) -> None:
-    """Raises NotFound for one that is not there or no longer valid."""
+def revoke(connection: Connection, number: int, *, by: str, author_id: int | None = None) -> None:
+    """With an author: only one of theirs. Raises NotFound for one that is not there or no longer valid."""
+    mine = true() if author_id is None else t.Token.author_id == author_id
     changed = connection.execute(
-        update(t.Token).where(t.Token.id == number, t.Token.revoked_at.is_(None)).values(revoked_at=now())
+        update(t.Token).where(t.Token.id == number, t.Token.revoked_at.is_(None), mine).values(revoked_at=now())
     )
     if not changed.rowcount:
-        raise NotFound(f"there is no valid token {number}; `kernelmill token list` shows all")
+        raise NotFound(f"there is no valid token {number}; list the tokens to see which there are")
     audit.note(connection, by, "token.revoke", str(number))
 
 
@@ -129,12 +132,21 @@ def listed(connection: Connection) -> list[dict[str, Any]]:
     return [dict(row._mapping) for row in connection.execute(query)]
 
 
+def valid_of(connection: Connection, author_id: int) -> list[dict[str, Any]]:
+    """An author's tokens that are valid now, without their secrets."""
+    own = t.Token
+    query = select(own.id, own.scopes, own.created_at, own.expires_at).where(own.author_id == author_id, _is_valid())
+    return [dict(row._mapping) for row in connection.execute(query.order_by(own.id))]
+
+
+def _is_valid() -> ColumnElement[bool]:
+    return t.Token.revoked_at.is_(None) & (t.Token.expires_at.is_(None) | (t.Token.expires_at > now()))
+
+
 def has_administrator(connection: Connection) -> bool:
     """Whether anybody holds a token that is valid now and has the scope admin."""
-    query = select(t.Token.scopes).where(
-        t.Token.revoked_at.is_(None), t.Token.expires_at.is_(None) | (t.Token.expires_at > now())
-    )
-    return any(Scope.ADMIN in parse_scopes(scopes) for scopes in connection.scalars(query))
+    found = connection.scalars(select(t.Token.scopes).where(_is_valid()))
+    return any(Scope.ADMIN in parse_scopes(scopes) for scopes in found)
 
 
 def principal_of(connection: Connection, token: str) -> Principal | None:

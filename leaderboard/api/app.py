@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
@@ -33,7 +34,8 @@ DESCRIPTION = """\
 Submit kernels, watch them being judged, read the boards. Reading needs no token; what changes something does:
 `Authorization: Bearer km_…`. Lists come in pages: give `next` as `cursor`. Errors are problem+json.
 """
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "testserver")
+SIGNED_IN_S = 86400
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 REFUSALS = {
     400: "The request can't be read",
     401: "The token is missing, unknown, expired or revoked",
@@ -47,16 +49,28 @@ REFUSALS = {
 }
 
 
+class Api(FastAPI):
+    """With the shape of problems in its document, which no route names as its own."""
+
+    def openapi(self) -> dict[str, Any]:
+        document = super().openapi()
+        shape = problems.Problem.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
+        document["components"]["schemas"] |= {**shape.pop("$defs"), "Problem": shape}
+        return document
+
+
 def create_app(settings: Settings, database: Database) -> FastAPI:
     """Raises InternalError for settings that do not go together."""
-    app = FastAPI(
+    settings.check_sign_in()
+    app = Api(
         title="KernelMill",
         version=kernelmill.__version__,
         description=DESCRIPTION,
         responses={
-            status: {"model": problems.Problem, "description": text, "content": {problems.MEDIA: {}}}
+            status: {"description": text, "content": {problems.MEDIA: {"schema": problems.REFERENCE}}}
             for status, text in REFUSALS.items()
         },
+        redirect_slashes=False,
     )
     app.state.service = Service(
         settings, database, Limiter(settings.read_rate, settings.write_rate), Waiters(settings.max_waiters)
@@ -80,12 +94,21 @@ def _route(app: FastAPI) -> None:
 def _layer(app: FastAPI, settings: Settings) -> None:
     """The last one added is the first that a request meets."""
     if settings.oidc_issuer:
-        from kernelmill.leaderboard.api import signin
+        from kernelmill.leaderboard.api import identity, signin
 
+        app.state.provider = identity.provider_of(settings)
         app.include_router(signin.router)
         secret = settings.session_secret.get_secret_value() or secrets.token_urlsafe(32)
+        is_secure = settings.is_public_secure
+        # Browsers take a cookie of the name __Host-… from this very host over https only: no neighbour can plant one.
+        name = "__Host-kernelmill" if is_secure else "kernelmill"
         app.add_middleware(
-            SessionMiddleware, secret_key=secret, same_site="lax", https_only=settings.auth, max_age=86400
+            SessionMiddleware,
+            secret_key=secret,
+            session_cookie=name,
+            same_site="lax",
+            https_only=is_secure,
+            max_age=SIGNED_IN_S,
         )
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=1)
     hosts = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -49,8 +49,12 @@ async def principal(
 ) -> Principal:
     """Who asks: by token, else by the cookie of who signed in, else nobody. Counts the request against its rate."""
     service = service_of(request)
-    who = await run_in_threadpool(_identify, request, service, credentials) if _named(request, service) else NOBODY
-    service.limiter.check(request, who)
+    who = NOBODY
+    try:
+        if _named(request, service):
+            who = await run_in_threadpool(_identify, request, service, credentials)
+    finally:  # who brings a wrong token is counted, too, by address
+        service.limiter.check(request, who)
     return who
 
 
@@ -94,14 +98,15 @@ def _signed_in(request: Request, service: Service) -> Principal:
     if found is None:
         return NOBODY
     if request.method not in SAFE:
-        given = request.headers.get("x-csrf-token", "")
-        if not secrets.compare_digest(given.encode(), str(session.get("csrf", "")).encode()):
+        given, wanted = request.headers.get("x-csrf-token", ""), str(session.get("csrf", ""))
+        if not wanted or not secrets.compare_digest(given.encode(), wanted.encode()):
             raise Forbidden("the header X-CSRF-Token is missing or wrong; reload the page")
     return found
 
 
-def _session(request: Request) -> dict[str, str]:
-    session = request.scope.get("session") or {}
+def _session(request: Request) -> dict[str, Any]:
+    """Asking for it makes the reply vary by cookie."""
+    session: dict[str, Any] = request.session if "session" in request.scope else {}
     return session if "author" in session else {}
 
 
@@ -118,6 +123,8 @@ async def reader(who: Annotated[Principal, Depends(principal)]) -> Principal:
 
 
 def _with(who: Principal, scope: Scope) -> Principal:
+    if who.is_banned and scope is not Scope.READ:
+        raise Forbidden(f"the author {who.name} is banned")
     if who.may(scope):
         return who
     if who.id is None:
