@@ -173,7 +173,7 @@ def _write(connection: Connection, place: Place, board: AnyRow, score: Score, hi
             version=board.version + 1,
             is_stale=False,
             summary=summary,
-            entries=json.dumps(rows.entries(score, hidden), separators=(",", ":")),
+            entries="\n".join(json.dumps(row, separators=(",", ":")) for row in rows.entries(score, hidden)),
             authors=dump_standings(standings(score)),
             languages=dump_standings(standings(score, "language")),
             updated_at=now(),

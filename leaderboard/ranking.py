@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 from sqlalchemy import Connection, func, select
+from sqlalchemy.orm import InstrumentedAttribute
 
 from kernelmill.evaluator.authors import load_standings, rank_authors
 from kernelmill.leaderboard import rows
@@ -22,8 +23,8 @@ from kernelmill.leaderboard.errors import NotFound
 
 By = Literal["solution", "author", "language"]
 KEPT = 512
-KEPT_BOARDS = 16
-"""Whole ones are large, and the replies made of them are kept."""
+KEPT_BOARDS = 64
+"""Whole ones are large, and the replies made of them are kept, too."""
 
 
 class Kept:
@@ -102,38 +103,22 @@ class Ranking:
     """Boards as JSON-ready values."""
 
     def __init__(self) -> None:
-        self._boards = Kept(KEPT_BOARDS)
+        self._entries = Kept(KEPT_BOARDS)
         self._summaries = Kept()
         self._standings = Kept()
 
-    def board(self, connection: Connection, edition: int, head: Head) -> dict[str, Any]:
-        """`summary` and `entries` of one board."""
-
-        def make() -> dict[str, Any]:
-            own = t.Board
-            row = connection.execute(
-                select(own.summary, own.entries).where(
-                    own.edition_id == edition,
-                    own.device_model == head.device_model,
-                    own.definition == head.definition,
-                )
-            ).one()
-            return {"summary": from_json(row.summary), "entries": from_json(row.entries)}
-
-        found: dict[str, Any] = self._boards.get((edition, head), make)
+    def entries(self, connection: Connection, edition: int, head: Head) -> list[str]:
+        """Of one board in order, as JSON texts: a reader is shown few of them."""
+        found: list[str] = self._entries.get(
+            (edition, head), lambda: _board(connection, edition, head, t.Board.entries).splitlines()
+        )
         return found
 
     def summary(self, connection: Connection, edition: int, head: Head) -> dict[str, Any]:
-        """Of one board, without reading its entries."""
-
-        def make() -> Any:
-            own = t.Board
-            query = select(own.summary).where(
-                own.edition_id == edition, own.device_model == head.device_model, own.definition == head.definition
-            )
-            return from_json(connection.scalars(query).one())
-
-        found: dict[str, Any] = self._summaries.get((edition, head), make)
+        """Of one board."""
+        found: dict[str, Any] = self._summaries.get(
+            (edition, head), lambda: from_json(_board(connection, edition, head, t.Board.summary))
+        )
         return found
 
     def standings(
@@ -166,6 +151,13 @@ class Ranking:
         if op_type is not None:
             names &= set(connection.scalars(select(t.Definition.name).where(t.Definition.op_type == op_type)))
         return sorted(names)
+
+
+def _board(connection: Connection, edition: int, head: Head, column: InstrumentedAttribute[str]) -> str:
+    """One column of a board's row."""
+    own = t.Board
+    query = select(column).where(own.edition_id == edition, own.device_model == head.device_model)
+    return connection.scalars(query.where(own.definition == head.definition)).one()
 
 
 def history(

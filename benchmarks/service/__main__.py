@@ -30,7 +30,13 @@ def main() -> None:
         url = options.database_url or stack.enter_context(empty_database(kind))
         database = Database(url)
         stack.callback(database.close)
-        setting: dict[str, Any] = {"database": kind, "cpus": os.cpu_count(), **asdict(of), "traces": of.traces}
+        setting: dict[str, Any] = {
+            "database": kind,
+            "cpus": os.cpu_count(),
+            "workers": options.workers,
+            **asdict(of),
+            "traces": of.traces,
+        }
         print(", ".join(f"{name} {value}" for name, value in setting.items()), flush=True)
         start = time.perf_counter()
         tokens = filling.fill(database, of)
@@ -40,16 +46,22 @@ def main() -> None:
         filling.rank(url, names, options.processes if kind == "postgresql" else 1)
         setting["rank_s"] = round(time.perf_counter() - start, 1)
         print(f"filled in {setting['fill_s']} s, all boards ranked in {setting['rank_s']} s", flush=True)
-        figures, lost = _measure(stack, url, database, of, tokens, options.seconds)
+        figures, lost = _measure(stack, url, database, of, tokens, options.seconds, options.workers)
     if options.json:
         report = {**setting, **lost, "figures": [asdict(figure) for figure in figures]}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def _measure(
-    stack: ExitStack, url: str, database: Database, of: Population, tokens: dict[str, str], seconds: float
+    stack: ExitStack,
+    url: str,
+    database: Database,
+    of: Population,
+    tokens: dict[str, str],
+    seconds: float,
+    workers: int,
 ) -> tuple[list[Figure], dict[str, int]]:
-    server = stack.enter_context(serving(url))
+    server = stack.enter_context(serving(url, workers))
     reads, writes = Reads(of), Writes(of, tokens)
     _print_head()
     figures = _print(reads.measure(server.port, seconds))
@@ -72,6 +84,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--solutions", type=int, default=300, help="of a definition, at most")
     parser.add_argument("--seconds", type=float, default=30.0, help="of each measurement")
     parser.add_argument("--processes", type=int, default=2, help="that rank")
+    parser.add_argument("--workers", type=int, default=1, help="processes of the API")
     parser.add_argument("--json", type=Path, metavar="FILE")
     return parser.parse_args()
 

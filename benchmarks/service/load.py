@@ -124,7 +124,6 @@ class Generator:
         self._free.append((reader, writer))
         return int(head[9:12]), body
 
-
     async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """The one that was used last, unless the service closed it for idleness."""
         while self._free:

@@ -21,6 +21,7 @@ from kernelmill.leaderboard import boards, traces
 from kernelmill.leaderboard.boards import ShareCache
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.engine import Database
+from kernelmill.leaderboard.garbage import settle
 from kernelmill.trace_schema import Trace
 from tests.leaderboard.scripted_owner import MODEL
 
@@ -28,6 +29,8 @@ READS_PER_S = 200
 WRITES_PER_S = 100
 UPDATES = 100
 READ_P99_MS, UPDATE_P99_MS = 50.0, 100.0
+WARM_UP_S = 5.0
+"""Of mixed requests, so that connections are open and most boards were read once."""
 KILL_S = 6.0
 """How long is submitted in the round in which the service is killed half-way."""
 
@@ -98,7 +101,8 @@ class Reads:
         }
 
     def measure(self, port: int, seconds: float) -> list[Figure]:
-        """Each kind alone, then all of them mixed."""
+        """Each kind alone, then all of them mixed; before that, the process warms up."""
+        self._measure("warm-up", port, WARM_UP_S, list(self.kinds))
         return [
             self._measure(f"GET {name}", port, seconds, [name] if name != "mixed" else list(self.kinds))
             for name in (*self.kinds, "mixed")
@@ -172,6 +176,7 @@ class Updates:
 
     def measure(self, of: Population) -> list[Figure]:
         """Cold: nothing is known of the board. Warm: it was brought up to date just before."""
+        settle()  # as a dispatcher does
         random = Random(1)
         chosen = random.choices(range(of.definitions), k=UPDATES)
         cold, warm = [], []

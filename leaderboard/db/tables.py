@@ -285,7 +285,8 @@ class Board(Base):
     version: Mapped[int] = mapped_column(default=0)
     is_stale: Mapped[bool] = mapped_column(Boolean, default=True)
     summary: Mapped[str] = mapped_column(Text, default="{}")
-    entries: Mapped[str] = mapped_column(Text, default="[]")
+    entries: Mapped[str] = mapped_column(Text, default="")
+    """One JSON object a line, so that a reader of a few need not parse all."""
     authors: Mapped[str] = mapped_column(Text, default="{}")
     languages: Mapped[str] = mapped_column(Text, default="{}")
     updated_at: Mapped[datetime] = mapped_column(Moment, default=now)
