@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kernelmill.leaderboard.shell import Url, database_of, fail
+from kernelmill.leaderboard.shell import Url, database_of, fail, settings_of, told
 
 app = typer.Typer(help="Operate the service, on its database.", no_args_is_help=True)
 BY = "cli"
@@ -106,13 +106,20 @@ def rescore(database_url: Url = None) -> None:
 def backup(file: Annotated[Path, typer.Argument(help="Must not exist.")], database_url: Url = None) -> None:
     """Copy the embedded database while it is in use; PostgreSQL has pg_dump (docs/service.md)."""
     with database_of(database_url) as database:
-        from kernelmill.leaderboard import moderation
+        from kernelmill.leaderboard.backup import back_up
 
-        if not database.is_sqlite:
-            fail("this is for the embedded database; use pg_dump --format=custom, as docs/service.md shows")
-        if file.exists():
-            fail(f"{file} exists already; name another file")
-        moderation.back_up(database, file)
+        back_up(database, file)
+
+
+@app.command()
+def restore(file: Annotated[Path, typer.Argument(help="A backup.")], database_url: Url = None) -> None:
+    """Put a backup where the embedded database was; stop the service and move the old one away first."""
+    with told():
+        from kernelmill.leaderboard.backup import restore as put_back
+        from kernelmill.leaderboard.db.engine import sqlite_file
+
+        put_back(file, sqlite_file(settings_of(database_url=database_url).url))
+    migrate(database_url)
 
 
 @app.command()

@@ -52,8 +52,7 @@ class Shared:
 def main() -> None:
     settings = Settings()
     log.set_up(settings.log_level)
-    if not sys.stdin.isatty():
-        end_with_parent()
+    end_with_parent()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

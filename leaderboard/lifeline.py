@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 
 
 def end_with_parent() -> None:
-    """However the parent ends, SIGKILL included, this process ends, too."""
+    """However the parent ends, SIGKILL included, this process ends, too.
+
+    Only a pipe has another end: /dev/null, which containers and units give, would be read to its end at once.
+    """
+    if not stat.S_ISFIFO(os.fstat(0).st_mode):
+        return
 
     def wait() -> None:
         while os.read(0, 4096):

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
-from sqlalchemy import Connection, select, text, update
+from sqlalchemy import Connection, select, update
 
 from kernelmill.leaderboard import audit, catalog, events, tokens, traces
 from kernelmill.leaderboard.db import tables as t
-from kernelmill.leaderboard.db.engine import Database
 from kernelmill.leaderboard.db.insert import insert_new
 from kernelmill.leaderboard.db.types import now
 from kernelmill.leaderboard.errors import NotFound
@@ -65,13 +61,6 @@ def set_quota(connection: Connection, per_hour: int, author: str | None, device_
     if not connection.execute(update(own).where(*same).values(per_hour=per_hour)).rowcount:
         insert_new(connection, own, {"author_id": number, "device_model": device_model, "per_hour": per_hour})
     audit.note(connection, by, "quota.set", author or "*", device_model=device_model, per_hour=per_hour)
-
-
-def back_up(database: Database, file: Path) -> None:
-    """A whole, consistent copy; the service goes on meanwhile."""
-    os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text("VACUUM INTO :file"), {"file": str(file)})
 
 
 def _touch_boards(connection: Connection, solution_hash: str) -> None:

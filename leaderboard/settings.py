@@ -17,9 +17,9 @@ SHORTEST_SECRET = 32
 
 
 class Settings(BaseSettings):
-    """Read once, at a command's start, and passed in."""
+    """Read once, at a command's start, and passed in. An empty variable counts as one that is not set."""
 
-    model_config = SettingsConfigDict(env_prefix="KERNELMILL_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="KERNELMILL_", env_ignore_empty=True, extra="ignore", frozen=True)
 
     state: Path = Path("~/.local/state/kernelmill")
     """Folder of the embedded database and of the first administrator's token."""

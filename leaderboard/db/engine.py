@@ -60,6 +60,14 @@ class Database:
         self.engine.dispose()
 
 
+def sqlite_file(url: str) -> Path:
+    """The file of the embedded database. Raises InternalError where it has none."""
+    parsed = _normal(url)
+    if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
+        raise InternalError(f"{parsed.get_backend_name()} has no file to restore; docs/service.md shows pg_restore")
+    return Path(str(parsed.database)).absolute()
+
+
 def _normal(url: str) -> URL:
     """`postgresql://` means psycopg 3. Raises InternalError for what is no database URL."""
     try:

@@ -54,13 +54,6 @@ def test_make_targets_in_the_documents_exist() -> None:
         assert set(re.findall(r"^make ([a-z]+)", document.read_text(), re.MULTILINE)) <= targets, document
 
 
-def test_the_example_environment_lists_every_setting() -> None:
-    listed = set(re.findall(r"^(KERNELMILL_[A-Z_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
-    sources = [path for folder in ("trace_schema", "dataset", "evaluator") for path in (ROOT / folder).rglob("*.py")]
-    read = {name for path in sources for name in re.findall(r"environ.*?\"(KERNELMILL_[A-Z_]+)\"", path.read_text())}
-    assert read - {"KERNELMILL_CHANNEL"} == listed
-
-
 @pytest.mark.skipif(probe() is not None, reason=f"no sandbox on this host: {probe()}")
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_examples_run(example: Path) -> None:

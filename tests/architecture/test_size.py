@@ -25,7 +25,7 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 P90_FUNCTION_LINES = 25
 MAX_BROAD_EXCEPTS = 5
-SKIPPED = {"cases", "gpu_cases", "data", "kernels"}
+SKIPPED = {"cases", "gpu_cases", "data", "kernels", "versions"}
 
 
 def sources(*folders: str) -> list[Path]:
