@@ -57,7 +57,9 @@ def _speedup(told: dict[str, Any] | None) -> Markup:
     found = ratio(told)
     if found is None:
         return Markup("–")
-    return Markup('<b>{}</b> <small class="interval">{}</small>').format(wording.times(found.point), wording.bounds(found))
+    return Markup('<b>{}</b> <small class="interval">{}</small>').format(
+        wording.times(found.point), wording.bounds(found)
+    )
 
 
 def _breakable(name: str | None) -> Markup:

@@ -55,6 +55,8 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
         title="KernelMill",
         version=kernelmill.__version__,
         description=DESCRIPTION,
+        docs_url=None,  # their pages would load scripts from elsewhere; the site has its own
+        redoc_url=None,
         responses={
             status: {"model": problems.Problem, "description": text, "content": {problems.MEDIA: {}}}
             for status, text in REFUSALS.items()

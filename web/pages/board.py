@@ -9,6 +9,7 @@ from sqlalchemy import select
 from starlette.responses import Response
 
 from kernelmill.evaluator.report import charts, wording
+from kernelmill.evaluator.statistics import ONE
 from kernelmill.leaderboard import ranking
 from kernelmill.leaderboard.api.context import service_of
 from kernelmill.leaderboard.db import tables as t
@@ -32,7 +33,11 @@ def board(request: Request) -> Response:
         ]
         if by == "solution" or not heads:
             rows = [
-                {"definition": head.definition, "op_type": head.op_type, **service.ranking.board(connection, edition.id, head)["summary"]}
+                {
+                    "definition": head.definition,
+                    "op_type": head.op_type,
+                    **service.ranking.board(connection, edition.id, head)["summary"],
+                }
                 for head in heads
             ]
         else:
@@ -58,7 +63,7 @@ def board(request: Request) -> Response:
         op_type=op_type,
         op_types=sorted({head.op_type for head in everything}),
         axis=axis,
-        bar=lambda row: charts.bar(axis, ratio(_speedup(row, by)) or charts.Ratio(1, 1, 1, "exact")),
+        bar=lambda row: charts.bar(axis, ratio(_speedup(row, by)) or ONE),
         made_so=wording.MADE_SO,
     )
 

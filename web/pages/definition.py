@@ -9,6 +9,7 @@ from sqlalchemy import Connection, select
 from starlette.responses import Response
 
 from kernelmill.evaluator.report import charts
+from kernelmill.evaluator.statistics import ONE
 from kernelmill.leaderboard import boards, catalog, ranking, rows
 from kernelmill.leaderboard.api.context import Service, service_of
 from kernelmill.leaderboard.boards import Place
@@ -66,7 +67,7 @@ def definition(request: Request) -> Response:
         hidden_entries=max(0, len(entries) - PAGE),
         heat=heat,
         axis=axis,
-        bar=lambda row: charts.bar(axis, ratio(row["speedup"]) or charts.Ratio(1, 1, 1, "exact"), row["geomean"]),
+        bar=lambda row: charts.bar(axis, ratio(row["speedup"]) or ONE, row["geomean"]),
     )
 
 
@@ -90,9 +91,7 @@ def _heat(service: Service, connection: Connection, edition: int, head: ranking.
         return {
             "total": len(heat["workloads"]),
             "workloads": [heat["workloads"][at] for at in kept],
-            "rows": [
-                {**row, "cells": [_cell(row["cells"][at]) for at in kept]} for row in heat["rows"][:HEAT_ROWS]
-            ],
+            "rows": [{**row, "cells": [_cell(row["cells"][at]) for at in kept]} for row in heat["rows"][:HEAT_ROWS]],
         }
 
     found: dict[str, Any] | None = service.heat.get(("page", edition, head), make)

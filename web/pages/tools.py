@@ -26,9 +26,7 @@ async def viewer(request: Request) -> Response:
     read = {name: value for name, value in tried.items() if not isinstance(value, list)}
     if read:
         name, value = next(iter(read.items()))
-        return page(
-            request, "viewer.html", text=text, found=(name, value), faults=[], kinds=list(KINDS), kind=kind
-        )
+        return page(request, "viewer.html", text=text, found=(name, value), faults=[], kinds=list(KINDS), kind=kind)
     nearest = min(tried, key=lambda name: len(tried[name]))
     return page(
         request,

@@ -10,7 +10,7 @@ async function curves(element) {
   const reply = await load(`/api/v1/leaderboard?${query}`);
   const rows = (reply.boards[0]?.rows ?? []).filter((row) => !row.off_board && !row.is_baseline).slice(0, MOST_CURVES);
   if (!rows.length) return;
-  const grades = Object.keys(rows[0].fast_p).map(Number);
+  const grades = Object.keys(rows[0].fast_p).map(Number).sort((one, other) => one - other);
   draw(element, `Share of workloads that ${rows.length} solutions solve at least p times as fast as the baseline`, {
     legend: { bottom: 0, textStyle: { color: colour("muted") } },
     grid: { left: 56, right: 16, top: 24, bottom: 72 },
