@@ -47,7 +47,8 @@ class Ground:
 
     definition: Definition
     workloads: tuple[Workload, ...]
-    baselines: frozenset[str | None]
+    baselines: dict[str, Listing]
+    """By name: what this kind of device is measured against; the reference itself where there is none."""
 
 
 @dataclass(slots=True)
@@ -208,17 +209,22 @@ def _ground(connection: Connection, place: Place) -> Ground | None:
         .order_by(t.Workload.position, t.Workload.id)
     )
     workloads = tuple(Workload.model_validate_json(text) for text in connection.scalars(query))
-    return Ground(definition, workloads, _baselines(connection, place, definition))
+    return Ground(definition, workloads, _baselines(connection, place))
 
 
-def _baselines(connection: Connection, place: Place, definition: Definition) -> frozenset[str | None]:
-    """What this kind of device is measured against: the listed baseline for it, else the reference itself."""
+def _baselines(connection: Connection, place: Place) -> dict[str, Listing]:
     kind = connection.scalar(select(t.Device.kind).where(t.Device.model == place.device_model)) or "cpu"
-    query = select(t.Solution.hash, t.Solution.body).where(
-        t.Solution.definition == place.definition, t.Solution.is_baseline, t.Solution.hidden_at.is_(None)
+    own = t.Solution
+    query = (
+        select(own.hash, own.name, own.language, own.body, t.Author.name.label("author"))
+        .join(t.Author, t.Author.id == own.author_id)
+        .where(own.definition == place.definition, own.is_baseline, own.hidden_at.is_(None))
     )
-    fitting = {row.hash for row in connection.execute(query) if is_for(Solution.model_validate_json(row.body), kind)}
-    return frozenset(fitting) or frozenset({reference_solution(definition).hash()})
+    return {
+        row.name: Listing(row.hash, row.author, row.language)
+        for row in connection.execute(query)
+        if is_for(Solution.model_validate_json(row.body), kind)
+    }
 
 
 def _listings(connection: Connection, place: Place) -> Listings:
@@ -246,7 +252,7 @@ def _shares(connection: Connection, place: Place, listings: Listings) -> dict[st
         if ground is None:
             return {}
         _remake(connection, place, ground, listings)
-        return _cache.parsed(place, {key: body for key, body in connection.execute(query).tuples() if key in listed})
+        return _cache.parsed(place, {row.solution_hash: row.body for row in connection.execute(query)})
 
 
 def _remake(connection: Connection, place: Place, ground: Ground, listings: Listings) -> None:
@@ -254,6 +260,7 @@ def _remake(connection: Connection, place: Place, ground: Ground, listings: List
     query = select(t.Share.solution_hash, t.Solution.name).join(t.Solution, t.Solution.hash == t.Share.solution_hash)
     stale = connection.execute(query.where(*_at(t.Share, place), t.Share.is_stale)).all()
     hashes = {workload.uuid: workload.hash() for workload in ground.workloads}
+    baselines = {listing.hash for listing in ground.baselines.values()}
     for row in stale:
         if row.name not in listings:
             continue
@@ -262,7 +269,7 @@ def _remake(connection: Connection, place: Place, ground: Ground, listings: List
             definition_hash=ground.definition.hash(),
             workload_hashes=hashes,
             solution_hashes={row.name: row.solution_hash},
-            baseline_hashes=ground.baselines,
+            baseline_hashes=frozenset(baselines or {reference_solution(ground.definition).hash()}),
         )
         share = share_of(row.name, _traces(connection, row.solution_hash), admission)
         connection.execute(

@@ -196,6 +196,15 @@ def current_edition(connection: Connection) -> int | None:
     return connection.scalar(select(t.Edition.id).where(t.Edition.is_open))
 
 
+def without_hidden(connection: Connection, text: str | None) -> str | None:
+    """What may be told to everybody of a reason that names workloads: a hidden one by no name."""
+    if text is None:
+        return None
+    for uuid in connection.scalars(select(t.Workload.uuid).where(t.Workload.split == HIDDEN).distinct()):
+        text = text.replace(uuid, "(hidden)")
+    return text
+
+
 def _carry_over(connection: Connection, edition: int) -> None:
     """Everything that has a ranked trace is to be ranked anew; what does not count any more drops out there."""
     pairs = select(t.Trace.definition, t.Trace.device_model, t.Trace.solution_hash).where(t.Trace.is_ranked).distinct()

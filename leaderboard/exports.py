@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,22 +38,25 @@ def write_parquet(
 
 
 def write_dataset(database: Database, path: Path, definition: str | None, *, most: int) -> None:
-    """A gzipped tar of the public layout. Blobs are not in it: workloads name them, the dataset has them."""
+    """A gzipped tar of the public layout. Blobs are not in it: workloads name them, the dataset has them.
+
+    Traces are gathered in files beside `path` first, since a tar wants to know sizes beforehand.
+    """
     with database.read() as connection, tarfile.open(path, "w:gz", compresslevel=3) as archive:
         op_types = {}
         for row in connection.execute(_named(select(t.Definition).where(t.Definition.is_current), definition)):
             op_types[row.name] = row.op_type
             _add(archive, paths.definition_file(row.op_type, row.name), row.body)
             _add(archive, paths.workload_file(row.op_type, row.name), _workloads(connection, row.name))
-        _solutions(connection, archive, op_types)
-        lines: dict[str, list[str]] = {}
+        stored = _solutions(connection, archive, op_types)
+        files: dict[str, Path] = {}
         for batch in _batches(connection, definition, None, most):
-            for row in batch:
-                if row.definition in op_types:
-                    file = paths.trace_file(row.author, op_types[row.definition], row.definition)
-                    lines.setdefault(file, []).append(row.body)
-        for file, bodies in lines.items():
-            _add(archive, file, "".join(f"{body}\n" for body in bodies))
+            _spool((row for row in batch if row.solution_hash in stored), op_types, files, path.parent)
+        for name, spooled in files.items():
+            with spooled.open("rb") as stream:
+                info = tarfile.TarInfo(name)
+                info.size = spooled.stat().st_size
+                archive.addfile(info, stream)
 
 
 def _workloads(connection: Connection, definition: str) -> str:
@@ -65,9 +68,23 @@ def _workloads(connection: Connection, definition: str) -> str:
     return "".join(f"{trace.model_dump_json(exclude_unset=True)}\n" for trace in traces)
 
 
-def _solutions(connection: Connection, archive: tarfile.TarFile, op_types: dict[str, str]) -> None:
+def _spool(rows: Iterable[AnyRow], op_types: dict[str, str], files: dict[str, Path], folder: Path) -> None:
+    """Append each trace to the file that stands for its place in the layout."""
+    bodies: dict[str, list[str]] = {}
+    for row in rows:
+        name = paths.trace_file(row.author, op_types[row.definition], row.definition)
+        bodies.setdefault(name, []).append(f"{row.body}\n")
+    for name, lines in bodies.items():
+        files.setdefault(name, folder / f"{len(files)}.jsonl")
+        with files[name].open("a", encoding="utf-8") as stream:
+            stream.writelines(lines)
+
+
+def _solutions(connection: Connection, archive: tarfile.TarFile, op_types: dict[str, str]) -> set[str]:
+    """Write them; the hashes of those that are written."""
+    written = set()
     query = (
-        select(t.Solution.name, t.Solution.definition, t.Solution.body, t.Author.name.label("author"))
+        select(t.Solution.hash, t.Solution.name, t.Solution.definition, t.Solution.body, t.Author.name.label("author"))
         .join(t.Author, t.Author.id == t.Solution.author_id)
         .where(t.Solution.is_public, t.Solution.hidden_at.is_(None), t.Solution.definition.in_(op_types))
     )
@@ -77,6 +94,8 @@ def _solutions(connection: Connection, archive: tarfile.TarFile, op_types: dict[
         except DatasetError:  # a name that no file can have: its traces are told by hash in the Parquet file
             continue
         _add(archive, file, row.body)
+        written.add(row.hash)
+    return written
 
 
 def _batches(

@@ -13,7 +13,7 @@ from datetime import timedelta
 from sqlalchemy import ColumnElement, Connection, and_, case, func, insert, or_, select, update
 
 from kernelmill.evaluator.devices.base import Named
-from kernelmill.leaderboard import events, submissions
+from kernelmill.leaderboard import catalog, events, submissions
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.types import now
 from kernelmill.trace_schema.errors import InternalError
@@ -164,13 +164,14 @@ def retry(connection: Connection, lease: Lease, reason: str, *, attempts: int) -
         finish(connection, lease, "failed", reason=f"given up after {lease.attempt} attempts: {reason}")
         return
     check(connection, lease)
+    told = catalog.without_hidden(connection, reason)
     wait = timedelta(seconds=BACKOFF_S * 2 ** (lease.attempt - 1))
     connection.execute(
         update(t.Submission)
         .where(t.Submission.id == lease.id)
-        .values(state="queued", reason=reason, holder=None, lease_until=None, not_before=now() + wait)
+        .values(state="queued", reason=told, holder=None, lease_until=None, not_before=now() + wait)
     )
-    events.tell(connection, lease.id, "state", state="queued", reason=reason)
+    events.tell(connection, lease.id, "state", state="queued", reason=told)
 
 
 def _give_up(connection: Connection, attempts: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, func, insert, or_, select, update
 
+from kernelmill.dataset import paths
 from kernelmill.evaluator.run import is_for
 from kernelmill.leaderboard import catalog, clones, events, tokens
 from kernelmill.leaderboard.db import tables as t
@@ -25,6 +27,7 @@ from kernelmill.leaderboard.db.types import AnyRow, now
 from kernelmill.leaderboard.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from kernelmill.leaderboard.tokens import Principal
 from kernelmill.trace_schema import Solution
+from kernelmill.trace_schema.errors import DatasetError
 
 OPEN = ("queued", "building", "judging")
 TERMINAL = ("done", "cancelled", "failed")
@@ -74,6 +77,7 @@ def accept(connection: Connection, request: Request, who: Principal, *, per_hour
         raise Forbidden("a submission needs an author; use a token")
     if who.is_banned:
         raise Forbidden(f"the author {who.name} is banned")
+    _check_name(request.solution.name)
     plan = _plan(connection, request)
     check_quota(connection, who, request.device_model, per_hour)
     notes: list[str] = []
@@ -153,6 +157,7 @@ def end(
     connection: Connection, number: str, state: str, *, reason: str | None = None, outcome: str | None = None
 ) -> None:
     """Into a terminal state, and those that shared it with it: they end too, or one of them takes its place."""
+    reason = catalog.without_hidden(connection, reason)
     values = {"state": state, "reason": reason, "outcome": outcome, "ended_at": now(), "holder": None}
     connection.execute(update(t.Submission).where(t.Submission.id == number).values(lease_until=None, **values))
     events.tell(connection, number, "state", state=state, reason=reason, outcome=outcome)
@@ -258,7 +263,7 @@ def store_solution(
         "is_public": is_public,
     }
     author = connection.execute(select(t.Author.name).where(t.Author.id == author_id)).scalar_one()
-    for name in (solution.name, f"{solution.name[:200]}-{key[:8]}"):
+    for name in (solution.name, f"{_shortened(solution.name)}-{key[:8]}"):
         kept = solution.model_copy(update={"name": name, "author": author})
         values = {
             "name": name,
@@ -274,6 +279,21 @@ def store_solution(
     if near is not None and solution.derived_from is None:
         notes.append(f"{near.share:.0%} of it is in {near.name} as well, so it is listed as derived from that")
     return Stored(key, name, row["derived_from"])
+
+
+def _shortened(name: str) -> str:
+    """To what is left of a file's name beside a piece of a hash, in bytes."""
+    return name.encode()[:200].decode(errors="ignore").strip()
+
+
+def _check_name(name: str) -> None:
+    """A solution is a file when it is judged, and is asked for by name or by hash. Raises Invalid."""
+    try:
+        paths.segment(name, "solution")
+    except DatasetError as error:
+        raise Invalid("solution.name", str(error)) from error
+    if re.fullmatch("[0-9a-f]{64}", name):
+        raise Invalid("solution.name", "it reads like a hash; give it another name")
 
 
 def _plan(connection: Connection, request: Request) -> Plan:

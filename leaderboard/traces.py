@@ -129,11 +129,12 @@ def bucket(error: float | None) -> str | None:
 
 
 def visible(query: AnySelect, who: Principal) -> AnySelect:
-    """What this one may see: ranked and not hidden, and an author's own private runs."""
+    """What this one may see: ranked and not hidden, and an author's own private runs; of no solution taken away."""
     if who.is_admin:
         return query
     shown = t.Trace.is_ranked if who.id is None else t.Trace.is_ranked | (t.Trace.author_id == who.id)
-    return query.where(t.Trace.is_hidden.is_(False), shown)
+    moderated = select(t.Solution.hash).where(t.Solution.hidden_at.is_not(None))
+    return query.where(t.Trace.is_hidden.is_(False), shown, t.Trace.solution_hash.not_in(moderated))
 
 
 def bodies(connection: Connection, query: AnySelect, after: int, limit: int) -> tuple[Sequence[tuple[int, str]], bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
@@ -34,7 +35,7 @@ Submit kernels, watch them being judged, read the boards. Reading needs no token
 `Authorization: Bearer km_…`. Lists come in pages: give `next` as `cursor`. Errors are problem+json.
 """
 SIGNED_IN_S = 86400
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "testserver")
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 REFUSALS = {
     400: "The request can't be read",
     401: "The token is missing, unknown, expired or revoked",
@@ -48,19 +49,30 @@ REFUSALS = {
 }
 
 
+class Api(FastAPI):
+    """With the shape of problems in its document, which no route names as its own."""
+
+    def openapi(self) -> dict[str, Any]:
+        document = super().openapi()
+        shape = problems.Problem.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
+        document["components"]["schemas"] |= {**shape.pop("$defs"), "Problem": shape}
+        return document
+
+
 def create_app(settings: Settings, database: Database) -> FastAPI:
     """Raises InternalError for settings that do not go together."""
     settings.check_sign_in()
-    app = FastAPI(
+    app = Api(
         title="KernelMill",
         version=kernelmill.__version__,
         description=DESCRIPTION,
         docs_url=None,  # their pages would load scripts from elsewhere; the site has its own
         redoc_url=None,
         responses={
-            status: {"model": problems.Problem, "description": text, "content": {problems.MEDIA: {}}}
+            status: {"description": text, "content": {problems.MEDIA: {"schema": problems.REFERENCE}}}
             for status, text in REFUSALS.items()
         },
+        redirect_slashes=False,
     )
     app.state.service = Service(
         settings, database, Limiter(settings.read_rate, settings.write_rate), Waiters(settings.max_waiters)

@@ -47,8 +47,12 @@ async def principal(
 ) -> Principal:
     """Who asks: by token, else by the cookie of who signed in, else nobody. Counts the request against its rate."""
     service = service_of(request)
-    who = await run_in_threadpool(_identify, request, service, credentials) if _named(request, service) else NOBODY
-    service.limiter.check(request, who)
+    who = NOBODY
+    try:
+        if _named(request, service):
+            who = await run_in_threadpool(_identify, request, service, credentials)
+    finally:  # who brings a wrong token is counted, too, by address
+        service.limiter.check(request, who)
     return who
 
 
@@ -117,6 +121,8 @@ async def reader(who: Annotated[Principal, Depends(principal)]) -> Principal:
 
 
 def _with(who: Principal, scope: Scope) -> Principal:
+    if who.is_banned and scope is not Scope.READ:
+        raise Forbidden(f"the author {who.name} is banned")
     if who.may(scope):
         return who
     if who.id is None:

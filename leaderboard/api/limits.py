@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from fastapi import Request
 from limits import RateLimitItem, parse
@@ -14,6 +13,7 @@ from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from kernelmill.leaderboard.api import problems
 from kernelmill.leaderboard.errors import TooMany
 from kernelmill.leaderboard.tokens import Principal
 
@@ -50,12 +50,16 @@ class Waiters:
     def count(self) -> int:
         return self._count
 
+    def check(self) -> None:
+        """Raises TooMany where there is no room: for a stream, which can't say so once it has begun."""
+        if self._count >= self._most:
+            raise TooMany(f"{self._most} clients wait for events already", retry_after_s=5)
+
     @contextmanager
     def one_more(self) -> Iterator[None]:
         """Raises TooMany."""
         with self._lock:
-            if self._count >= self._most:
-                raise TooMany(f"{self._most} clients wait for events already", retry_after_s=5)
+            self.check()
             self._count += 1
         try:
             yield
@@ -77,9 +81,9 @@ class BodyLimit:
             return
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if not declared.isdigit() or int(declared) > self._most:
-            await self._refuse(send)
+            await self._refuse(scope, receive, send)
             return
-        taken = 0
+        taken, begun = 0, False
 
         async def counted() -> Message:
             nonlocal taken
@@ -89,21 +93,22 @@ class BodyLimit:
                 raise _TooLong
             return message
 
-        try:
-            await self._app(scope, counted, send)
-        except _TooLong:
-            await self._refuse(send)
+        async def sending(message: Message) -> None:
+            """What a route says of a body that it could not read is not sent: `_refuse` says it better."""
+            nonlocal begun
+            if begun or taken <= self._most:
+                begun = True
+                await send(message)
 
-    async def _refuse(self, send: Send) -> None:
-        body = {
-            "type": "about:blank",
-            "title": "Too large",
-            "status": 413,
-            "detail": f"a request may have {self._most} bytes at most",
-        }
-        headers = [(b"content-type", b"application/problem+json"), (b"connection", b"close")]
-        await send({"type": "http.response.start", "status": 413, "headers": headers})
-        await send({"type": "http.response.body", "body": json.dumps(body).encode()})
+        with suppress(_TooLong):
+            await self._app(scope, counted, sending)
+        if taken > self._most and not begun:
+            await self._refuse(scope, receive, send)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        text = f"a request may have {self._most} bytes at most"
+        reply = problems.reply(Request(scope), 413, "Too large", text, headers={"Connection": "close"})
+        await reply(scope, receive, send)
 
 
 class _TooLong(Exception):

@@ -38,7 +38,8 @@ class Metrics:
         at = now()
         own = t.Submission
         with database.read() as connection:
-            counts = dict(connection.execute(select(own.state, func.count()).group_by(own.state)).tuples().all())
+            found = connection.execute(select(own.state, func.count().label("number")).group_by(own.state))
+            counts = {row.state: row.number for row in found}
             oldest = connection.scalar(
                 select(own.created_at).where(own.state == "queued").order_by(own.created_at).limit(1)
             )

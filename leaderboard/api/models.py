@@ -5,18 +5,51 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from kernelmill.leaderboard.api import examples
 from kernelmill.trace_schema import Definition, Solution, Workload
+from kernelmill.trace_schema.base import Json
 
 T = TypeVar("T")
 Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Uuid = Annotated[str, StringConstraints(min_length=1, max_length=255)]
+MOST_VALUES = 20_000
 State = Literal["queued", "building", "judging", "done", "cancelled", "failed"]
 
 
-class Strict(BaseModel):
-    """A request: a field that nobody knows is a mistake of its writer."""
+class Bounded(BaseModel):
+    """A request. One of very many values would take minutes to find fault with, each for itself.
+
+    Nor is text taken that UTF-8 can't carry, which a JSON escape can spell: no database could be asked for it.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_size(cls, value: Any) -> Any:
+        found, count = [value], 0
+        while found:
+            each = found.pop()
+            if isinstance(each, str):
+                _check_text(each)
+                continue
+            inner = [*each, *each.values()] if isinstance(each, dict) else each if isinstance(each, list) else ()
+            count += len(inner)
+            if count > MOST_VALUES:
+                raise ValueError(f"more than {MOST_VALUES} JSON keys and values; send less at once")
+            found += inner
+        return value
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("text with a lone surrogate can't be written as UTF-8") from None
+
+
+class Strict(Bounded):
+    """A request in which a field that nobody knows is a mistake of its writer."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -73,27 +106,7 @@ class SolutionDetail(SolutionItem):
 class SubmissionRequest(Strict):
     """A solution to be judged."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "solution": {
-                        "name": "rmsnorm_mine",
-                        "definition": "rmsnorm_h4096",
-                        "author": "me",
-                        "spec": {
-                            "language": "python",
-                            "target_hardware": ["cpu"],
-                            "entry_point": "main.py::run",
-                            "destination_passing_style": False,
-                        },
-                        "sources": [{"path": "main.py", "content": "def run(hidden_states, weight): ..."}],
-                    },
-                    "ranked": False,
-                }
-            ]
-        }
-    )
+    model_config = examples.shown({"solution": examples.SOLUTION, "ranked": False})
     solution: Solution
     device_model: Name | None = None
     """Where; any device that it is for, if left out."""
@@ -150,6 +163,7 @@ class SubmissionAccepted(SubmissionView):
 class ProposalRequest(Strict):
     """Workloads for a definition that is there, or a whole definition; one of the two."""
 
+    model_config = examples.shown({"definition": "rmsnorm_h4096", "workloads": [examples.WORKLOAD], "why": "prefill"})
     definition: Name | Definition
     workloads: Annotated[list[Workload], Field(min_length=1, max_length=200)] | None = None
     why: Annotated[str, StringConstraints(max_length=4000)] = ""
@@ -166,15 +180,19 @@ class ProposalView(BaseModel):
 
 
 class Decision(Strict):
+    """What an administrator makes of a proposal."""
+
+    model_config = examples.shown({"accept": True})
     accept: bool
 
 
 class ReportRequest(Strict):
     """What a serving host tells of a solution that it ran."""
 
+    model_config = examples.shown(examples.REPORT)
     solution_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     kind: Literal["withdrawn", "regressed"]
-    evidence: Annotated[dict[str, Any], Field(max_length=100)]
+    evidence: Annotated[dict[str, Json], Field(max_length=100)]
     """Free JSON: host, device, library versions, what was seen."""
 
 

@@ -13,12 +13,15 @@ from pydantic import BaseModel
 from sqlalchemy.exc import DataError
 from starlette.exceptions import HTTPException
 
+from kernelmill.leaderboard.api.watchman import HEADERS
 from kernelmill.leaderboard.db.engine import DatabaseUnreachable
 from kernelmill.leaderboard.errors import FieldFault, Invalid, Refused
 
 MEDIA = "application/problem+json"
 Handler = Callable[[Request, Exception], Awaitable[Response]]
+REFERENCE = {"$ref": "#/components/schemas/Problem"}
 LONGEST_VALUE = 200
+MOST_FAULTS = 50
 _log = logging.getLogger("kernelmill.api")
 
 
@@ -83,7 +86,7 @@ async def refused(request: Request, error: Exception) -> JSONResponse:
 
 async def _unreadable(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    faults = tuple(FieldFault(_path(each["loc"]), _message(each)) for each in error.errors())
+    faults = tuple(FieldFault(_path(each["loc"]), _message(each)) for each in error.errors()[:MOST_FAULTS])
     first = faults[0]
     return reply(request, 422, "Invalid request", f"{first.field}: {first.message}", faults=faults)
 
@@ -105,8 +108,11 @@ async def _unstorable(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _fault(request: Request, error: Exception) -> JSONResponse:
+    """Answered outside of every layer, `Watchman` included, so it brings its headers itself."""
     _log.exception("fault of ours", exc_info=error, extra=_who(request))
-    return reply(request, 500, "Our fault", "the service failed at this request; tell its operator the request_id")
+    headers = {**HEADERS, "x-request-id": request.state.request_id}
+    detail = "the service failed at this request; tell its operator the request_id"
+    return reply(request, 500, "Our fault", detail, headers=headers)
 
 
 def _path(location: tuple[int | str, ...]) -> str:

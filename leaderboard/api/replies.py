@@ -20,6 +20,7 @@ from kernelmill.leaderboard.errors import Invalid
 from kernelmill.leaderboard.tokens import Principal
 
 JSON = "application/json"
+UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "It is as If-None-Match says"}}
 Limit = Annotated[int, Query(ge=1, le=500, description="Most items of a page.")]
 Cursor = Annotated[str | None, Query(max_length=600, description="`next` of the page before.")]
 Key = Annotated[
@@ -43,9 +44,14 @@ def decode_cursor(cursor: str | None, kinds: Sequence[type]) -> list[Any] | None
     fits = isinstance(place, list) and [type(part) for part in place] == list(kinds)
     if not fits or any(isinstance(part, int) and abs(part) >= 1 << 62 for part in place):
         raise Invalid("cursor", "it is of no page; start without one")
-    if any(isinstance(part, str) and "\0" in part for part in place):
+    if any(isinstance(part, str) and not _is_storable(part) for part in place):
         raise Invalid("cursor", "it is of no page; start without one")
     return list(place)
+
+
+def _is_storable(text: str) -> bool:
+    """No NUL, and no lone surrogate: no database has such a text, and asking for it is an error."""
+    return "\0" not in text and text == text.encode(errors="replace").decode()
 
 
 def page(items: Iterable[str], cursor: Sequence[str | int] | None) -> str:
@@ -57,12 +63,21 @@ def page(items: Iterable[str], cursor: Sequence[str | int] | None) -> str:
 def tagged(request: Request, body: str | bytes, *, tag: str | None = None, private: bool = False) -> Response:
     """With an ETag; 304 without a body to whoever has this very body already."""
     data = body.encode() if isinstance(body, str) else body
-    etag = f'"{tag or hashlib.blake2b(data, digest_size=16).hexdigest()}"'
-    headers = {"ETag": etag, "Cache-Control": "private, no-cache" if private else "no-cache", "Vary": "Authorization"}
-    known = [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]
-    if etag in known or "*" in known:
+    etag = tag or hashlib.blake2b(data, digest_size=16).hexdigest()
+    headers = {
+        "ETag": f'"{etag}"',
+        "Cache-Control": "private, no-cache" if private else "no-cache",
+        "Vary": "Authorization, Cookie",
+    }
+    if has(request, etag):
         return Response(status_code=304, headers=headers)
     return Response(data, media_type=JSON, headers=headers)
+
+
+def has(request: Request, tag: str) -> bool:
+    """Whether who asks has the body of this tag already."""
+    known = [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]
+    return f'"{tag}"' in known or "*" in known
 
 
 def once(

@@ -11,12 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kernelmill.leaderboard.api.metrics import Metrics
 
-HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"same-origin"),
-)
-PREFIX = "/api/v1"
+HEADERS = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "same-origin"}
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _log = logging.getLogger("kernelmill.requests")
 
@@ -35,13 +30,14 @@ class Watchman:
         given = dict(scope["headers"]).get(b"x-request-id", b"")
         number = given.decode() if _ID.fullmatch(given) else uuid.uuid4().hex
         scope.setdefault("state", {})["request_id"] = number
+        own = [(name.encode(), value.encode()) for name, value in {**HEADERS, "x-request-id": number}.items()]
         start, status = time.perf_counter(), 500
 
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *HEADERS, (b"x-request-id", number.encode())]
+                message["headers"] = [*message["headers"], *own]
             await send(message)
 
         try:
@@ -50,10 +46,7 @@ class Watchman:
             self._tell(scope, status, time.perf_counter() - start, number)
 
     def _tell(self, scope: Scope, status: int, seconds: float, number: str) -> None:
-        """The route, not the path: paths are endless, and a stranger's to choose."""
-        route = getattr(scope.get("route"), "path", "none")
-        if scope["path"].startswith(PREFIX) and not route.startswith(PREFIX):
-            route = PREFIX + route  # a route of a router that was included knows its own part only
+        route = _route(scope)
         method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "DELETE", "OPTIONS") else "other"
         self._metrics.observe(method, route, status, seconds)
         extra = {
@@ -64,3 +57,16 @@ class Watchman:
             "ms": round(1e3 * seconds, 2),
         }
         _log.info("request", extra=extra)
+
+
+def _route(scope: Scope) -> str:
+    """As it is written, not the path: paths are endless, and a stranger's to choose.
+
+    A router's prefix, which the route itself does not know, is what the path has before it.
+    """
+    template = getattr(scope.get("route"), "path_format", None)
+    if template is None:
+        return "none"
+    filled = str(template.format(**scope.get("path_params", {})))
+    path = str(scope["path"])
+    return f"{path.removesuffix(filled)}{template}" if path.endswith(filled) else str(template)

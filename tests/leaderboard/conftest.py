@@ -10,9 +10,10 @@ import pytest
 
 from kernelmill.leaderboard.db.engine import Database
 from kernelmill.leaderboard.db.migrate import migrate
+from tests.leaderboard.front import PUBLIC, Front
 from tests.leaderboard.oidc_provider import Bent, OidcProvider, provider
+from tests.leaderboard.populated import Site, populate
 from tests.leaderboard.postgres import Postgres, binaries
-from tests.leaderboard.site import PUBLIC, Site
 from tests.leaderboard.world import World, small_dataset
 
 BACKENDS = ("sqlite", "postgresql")
@@ -39,10 +40,29 @@ def postgres() -> Iterator[Postgres]:
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'service.db'}"
-    server: Postgres = request.getfixturevalue("postgres")
+    return fresh(request.getfixturevalue("postgres"))
+
+
+def fresh(server: Postgres) -> str:
+    """The address of a new, migrated database."""
     name = f"test_{next(_numbers)}"
     server.sql(f"create database {name} template template_km")
     return server.url(name)
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A populated service that the tests of one file share: for those that ask much and change little."""
+    folder = tmp_path_factory.mktemp("site")
+    url = f"sqlite:///{folder / 'service.db'}"
+    if request.param == "postgresql":
+        url = fresh(request.getfixturevalue("postgres"))
+    opened = Database(url)
+    migrate(opened)
+    made = World(opened, small_dataset(folder / "dataset"), folder, quota_per_hour=10**6)
+    yield Site(made, populate(made))
+    made.close()
+    opened.close()
 
 
 @pytest.fixture
@@ -91,7 +111,8 @@ def lone(tmp_path: Path) -> Iterator[Database]:
 
 
 @pytest.fixture
-def site(lone: Database, idp: OidcProvider, tmp_path: Path) -> Iterator[Site]:
-    made = Site(lone, idp, tmp_path)
+def front(lone: Database, idp: OidcProvider, tmp_path: Path) -> Iterator[Front]:
+    """A service that people sign in to."""
+    made = Front(lone, idp, tmp_path)
     yield made
     made.world.close()

@@ -18,26 +18,26 @@ from kernelmill.leaderboard.api.app import create_app
 from kernelmill.leaderboard.db.engine import Database
 from kernelmill.leaderboard.settings import Settings
 from kernelmill.trace_schema.errors import InternalError
+from tests.leaderboard.front import PUBLIC, SECRET, Front, Person
 from tests.leaderboard.oidc_provider import OidcProvider
-from tests.leaderboard.site import PUBLIC, SECRET, Person, Site
 from tests.leaderboard.world import scripted, submission
 
 
-def test_what_changes_something_needs_the_pages_token(site: Site) -> None:
-    person = site.person()
+def test_what_changes_something_needs_the_pages_token(front: Front) -> None:
+    person = front.person()
     body = submission(scripted("PASSED 2.0", "x"))
     for headers in ({}, {"X-CSRF-Token": ""}, {"X-CSRF-Token": "guessed"}):
         assert person.browser.post("/api/v1/submissions", json=body, headers=headers).status_code == 403
     reply = person.post("/api/v1/submissions", body)
     assert reply.status_code == 202, reply.text
     assert reply.json()["author"] == "carol"
-    other = site.person("2", "dave")
+    other = front.person("2", "dave")
     assert person.browser.post("/api/v1/submissions", json=body, headers=other.csrf).status_code == 403
 
 
-def test_a_token_in_the_request_makes_the_cookie_count_for_nothing(site: Site) -> None:
-    person = site.person()
-    headers = site.world.headers("bob")
+def test_a_token_in_the_request_makes_the_cookie_count_for_nothing(front: Front) -> None:
+    person = front.person()
+    headers = front.world.headers("bob")
     assert person.browser.get("/auth/me", headers=headers).json() == {
         "name": "bob",
         "scopes": ["read", "submit"],
@@ -52,8 +52,8 @@ def test_a_token_in_the_request_makes_the_cookie_count_for_nothing(site: Site) -
         assert reply.status_code == 403, path
 
 
-def test_logout(site: Site) -> None:
-    person = site.person()
+def test_logout(front: Front) -> None:
+    person = front.person()
     assert person.browser.post("/auth/logout").status_code == 403
     assert person.browser.get("/auth/me").status_code == 200
     assert person.post("/auth/logout").status_code == 204
@@ -61,12 +61,12 @@ def test_logout(site: Site) -> None:
     assert person.post("/auth/logout").status_code == 401
 
 
-def test_own_tokens(site: Site) -> None:
-    person, other = site.person(), site.person("2", "dave")
+def test_own_tokens(front: Front) -> None:
+    person, other = front.person(), front.person("2", "dave")
     made = person.make_token("submit")
     headers = {"Authorization": f"Bearer {made['token']}"}
     body = submission(scripted("PASSED 2.0", "t"))
-    reply = site.browser().post("/api/v1/submissions", json=body, headers=headers)
+    reply = front.browser().post("/api/v1/submissions", json=body, headers=headers)
     assert (reply.status_code, reply.json()["author"]) == (202, "carol")
     listed = person.browser.get("/auth/tokens")
     assert made["token"] not in listed.text
@@ -76,17 +76,17 @@ def test_own_tokens(site: Site) -> None:
     path = f"/auth/tokens/{made['id']}"
     assert other.browser.delete(path, headers=other.csrf).status_code == 404
     assert person.browser.delete(path).status_code == 403
-    assert site.browser().get("/api/v1/definitions", headers=headers).status_code == 403  # it is for submitting only
+    assert front.browser().get("/api/v1/definitions", headers=headers).status_code == 403  # it is for submitting only
     assert person.browser.delete(path, headers=person.csrf).status_code == 204
     assert person.browser.delete(path, headers=person.csrf).status_code == 404
     assert person.browser.get("/auth/tokens").json()["items"] == []
-    assert site.browser().post("/api/v1/submissions", json=body, headers=headers).status_code == 401
-    assert ("carol", "token.create") in site.audited()
-    assert ("carol", "token.revoke") in site.audited()
+    assert front.browser().post("/api/v1/submissions", json=body, headers=headers).status_code == 401
+    assert ("carol", "token.create") in front.audited()
+    assert ("carol", "token.revoke") in front.audited()
 
 
-def test_a_token_that_nobody_may_make_is_refused(site: Site) -> None:
-    person = site.person()
+def test_a_token_that_nobody_may_make_is_refused(front: Front) -> None:
+    person = front.person()
     wrong: list[dict[str, Any]] = [
         {"scopes": ["admin"]},
         {"scopes": ["read", "admin"]},
@@ -102,52 +102,52 @@ def test_a_token_that_nobody_may_make_is_refused(site: Site) -> None:
     assert person.browser.get("/auth/tokens").json()["items"] == []
 
 
-def test_nobody_makes_no_token_and_nobody_hoards_them(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert site.browser().post("/auth/tokens", json={"scopes": ["read"]}).status_code == 401
-    assert site.browser().get("/auth/tokens").status_code == 401
+def test_nobody_makes_no_token_and_nobody_hoards_them(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert front.browser().post("/auth/tokens", json={"scopes": ["read"]}).status_code == 401
+    assert front.browser().get("/auth/tokens").status_code == 401
     monkeypatch.setattr(signin, "MOST_TOKENS", 2)
-    person = site.person()
+    person = front.person()
     for _ in range(2):
         person.make_token("read")
     assert person.post("/auth/tokens", {"scopes": ["read"]}).status_code == 409
 
 
-def test_the_cookie_is_kept_from_scripts_and_other_sites(site: Site) -> None:
-    flags = _flags(site.sign_in(site.browser()))
+def test_the_cookie_is_kept_from_scripts_and_other_sites(front: Front) -> None:
+    flags = _flags(front.sign_in(front.browser()))
     assert {"httponly", "samesite=lax", "path=/"} <= flags
     assert "secure" not in flags
     assert not any(flag.startswith("domain") for flag in flags)
 
 
 def test_the_cookie_is_secure_where_the_service_is(lone: Database, idp: OidcProvider, tmp_path: Path) -> None:
-    site = Site(lone, idp, tmp_path, public_url="https://board.example/")
+    front = Front(lone, idp, tmp_path, public_url="https://board.example/")
     idp.redirect_uri = "https://board.example/auth/callback"
-    browser = site.browser()
-    reply = site.sign_in(browser)
+    browser = front.browser()
+    reply = front.sign_in(browser)
     assert reply.headers["set-cookie"].startswith("__Host-kernelmill=")
     assert {"httponly", "samesite=lax", "secure", "path=/"} <= _flags(reply)
     assert Person(browser).me["name"] == "carol"
-    site.world.close()
+    front.world.close()
 
 
-def test_the_cookie_holds_nothing_of_the_providers(site: Site) -> None:
-    browser = site.browser()
-    site.sign_in(browser)
+def test_the_cookie_holds_nothing_of_the_providers(front: Front) -> None:
+    browser = front.browser()
+    front.sign_in(browser)
     data = json.loads(base64.b64decode(browser.cookies["kernelmill"].split(".")[0]))
     assert set(data) == {"author", "csrf"}
     assert len(data["csrf"]) >= 32
 
 
-def test_a_session_begins_anew_at_each_sign_in(site: Site) -> None:
-    browser = site.browser()
-    site.sign_in(browser)
+def test_a_session_begins_anew_at_each_sign_in(front: Front) -> None:
+    browser = front.browser()
+    front.sign_in(browser)
     before = Person(browser).me["csrf_token"]
-    site.sign_in(browser)
+    front.sign_in(browser)
     assert Person(browser).me["csrf_token"] != before
 
 
-def test_a_cookie_that_was_changed_is_of_no_use(site: Site) -> None:
-    person = site.person()
+def test_a_cookie_that_was_changed_is_of_no_use(front: Front) -> None:
+    person = front.person()
     data, moment, signature = person.browser.cookies["kernelmill"].split(".")
     forged = base64.b64encode(json.dumps({"author": 1, "csrf": "x" * 43}).encode()).decode()
     for cookie in (
@@ -157,27 +157,27 @@ def test_a_cookie_that_was_changed_is_of_no_use(site: Site) -> None:
         forged,
         "",
     ):
-        reply = _me_with(site, cookie)
+        reply = _me_with(front, cookie)
         assert reply.status_code == 401, cookie
-    assert _me_with(site, f"{data}.{moment}.{signature}").status_code == 200
+    assert _me_with(front, f"{data}.{moment}.{signature}").status_code == 200
 
 
 def test_a_cookie_of_another_secret_is_of_no_use(lone: Database, idp: OidcProvider, tmp_path: Path) -> None:
-    site = Site(lone, idp, tmp_path)
-    cookie = site.person().browser.cookies["kernelmill"]
-    settings = site.world.settings.model_copy(update={"session_secret": SecretStr("")})
+    front = Front(lone, idp, tmp_path)
+    cookie = front.person().browser.cookies["kernelmill"]
+    settings = front.world.settings.model_copy(update={"session_secret": SecretStr("")})
     with TestClient(create_app(settings, lone), base_url=PUBLIC) as other:
         assert other.get("/auth/me", headers={"Cookie": f"kernelmill={cookie}"}).status_code == 401
-    site.world.close()
+    front.world.close()
 
 
-def test_replies_to_people_are_not_given_to_others(site: Site) -> None:
-    person = site.person()
+def test_replies_to_people_are_not_given_to_others(front: Front) -> None:
+    person = front.person()
     assert "Cookie" in person.browser.get("/api/v1/definitions").headers["vary"]
 
 
-def _me_with(site: Site, cookie: str) -> Response:
-    return site.browser().get("/auth/me", headers={"Cookie": f"kernelmill={cookie}"})
+def _me_with(front: Front, cookie: str) -> Response:
+    return front.browser().get("/auth/me", headers={"Cookie": f"kernelmill={cookie}"})
 
 
 def _flags(reply: Response) -> set[str]:

@@ -12,62 +12,62 @@ from joserfc.jwk import RSAKey
 
 from kernelmill.leaderboard.db.engine import Database
 from kernelmill.leaderboard.db.migrate import migrate
+from tests.leaderboard.front import Front, Person, assert_nobody
 from tests.leaderboard.oidc_provider import CLIENT_ID, Bent, OidcProvider
-from tests.leaderboard.site import Person, Site, assert_nobody
 
 HOUR = 3600
 
 
 @pytest.fixture(scope="module")
-def shared(running: OidcProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def shared(running: OidcProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     folder = tmp_path_factory.mktemp("shared")
     database = Database(f"sqlite:///{folder / 'service.db'}")
     migrate(database)
-    made = Site(database, running, folder)
+    made = Front(database, running, folder)
     yield made
     made.world.close()
     database.close()
 
 
 @pytest.fixture
-def site(shared: Site, idp: OidcProvider) -> Site:
+def front(shared: Front, idp: OidcProvider) -> Front:
     """One for all of them: hardly anybody gets in."""
     return shared
 
 
-def test_userinfo_of_somebody_else_is_refused(site: Site) -> None:
-    site.idp.bent = Bent(claims={"preferred_username": None}, userinfo={"sub": "2"})
-    browser = site.browser()
-    assert_nobody(browser, site.sign_in(browser), 401)
+def test_userinfo_of_somebody_else_is_refused(front: Front) -> None:
+    front.idp.bent = Bent(claims={"preferred_username": None}, userinfo={"sub": "2"})
+    browser = front.browser()
+    assert_nobody(browser, front.sign_in(browser), 401)
 
 
 @pytest.mark.parametrize("over", [{"state": "other"}, {"state": None}, {"state": None, "code": None}])
-def test_a_wrong_state_lets_nobody_in(site: Site, over: dict[str, str | None]) -> None:
-    browser = site.browser()
-    assert_nobody(browser, site.sign_in(browser, **over), 403)
+def test_a_wrong_state_lets_nobody_in(front: Front, over: dict[str, str | None]) -> None:
+    browser = front.browser()
+    assert_nobody(browser, front.sign_in(browser, **over), 403)
 
 
-def test_a_sign_in_that_another_browser_began_is_refused(site: Site) -> None:
-    theirs, mine = site.browser(), site.browser()
+def test_a_sign_in_that_another_browser_began_is_refused(front: Front) -> None:
+    theirs, mine = front.browser(), front.browser()
     back = httpx2.get(theirs.get("/auth/login").headers["location"]).headers["location"]
     mine.get("/auth/login")
     assert_nobody(mine, mine.get(back), 403)
 
 
-def test_a_code_works_once(site: Site) -> None:
-    browser = site.browser()
+def test_a_code_works_once(front: Front) -> None:
+    browser = front.browser()
     back = httpx2.get(browser.get("/auth/login").headers["location"]).headers["location"]
     cookies = dict(browser.cookies)
     assert browser.get(back).status_code == 303
-    again = site.browser()
+    again = front.browser()
     again.cookies.update(cookies)
     assert_nobody(again, again.get(back), 401)
 
 
 @pytest.mark.parametrize("over", [{"code": "guessed"}, {"code": None}])
-def test_a_code_that_the_provider_did_not_give_is_refused(site: Site, over: dict[str, str | None]) -> None:
-    browser = site.browser()
-    assert_nobody(browser, site.sign_in(browser, **over), 401)
+def test_a_code_that_the_provider_did_not_give_is_refused(front: Front, over: dict[str, str | None]) -> None:
+    browser = front.browser()
+    assert_nobody(browser, front.sign_in(browser, **over), 401)
 
 
 @pytest.mark.parametrize(
@@ -89,19 +89,19 @@ def test_a_code_that_the_provider_did_not_give_is_refused(site: Site, over: dict
     ],
     ids=str,
 )
-def test_an_id_token_that_proves_nothing_lets_nobody_in(site: Site, claims: dict[str, Any]) -> None:
+def test_an_id_token_that_proves_nothing_lets_nobody_in(front: Front, claims: dict[str, Any]) -> None:
     moments = {name: int(time.time()) + claims[name] for name in ("exp", "iat") if claims.get(name)}
-    site.idp.bent.claims = {**claims, **moments}
-    before, browser = site.authors(), site.browser()
-    assert_nobody(browser, site.sign_in(browser), 401)
-    assert site.authors() == before
+    front.idp.bent.claims = {**claims, **moments}
+    before, browser = front.authors(), front.browser()
+    assert_nobody(browser, front.sign_in(browser), 401)
+    assert front.authors() == before
 
 
 @pytest.mark.parametrize("bent", [{"is_unsigned": True}, {"is_signed_by_another": True}, {"has_id_token": False}])
-def test_an_id_token_that_the_provider_did_not_sign_lets_nobody_in(site: Site, bent: dict[str, bool]) -> None:
-    site.idp.bent = Bent(**bent)  # type: ignore[arg-type]
-    browser = site.browser()
-    assert_nobody(browser, site.sign_in(browser), 401)
+def test_an_id_token_that_the_provider_did_not_sign_lets_nobody_in(front: Front, bent: dict[str, bool]) -> None:
+    front.idp.bent = Bent(**bent)  # type: ignore[arg-type]
+    browser = front.browser()
+    assert_nobody(browser, front.sign_in(browser), 401)
 
 
 @pytest.mark.parametrize(
@@ -117,20 +117,20 @@ def test_an_id_token_that_the_provider_did_not_sign_lets_nobody_in(site: Site, b
     ],
     ids=str,
 )
-def test_an_error_of_the_provider_is_a_problem(site: Site, bent: dict[str, Any], status: int) -> None:
-    site.idp.bent = Bent(**bent)
-    browser = site.browser()
-    assert_nobody(browser, site.sign_in(browser), status)
+def test_an_error_of_the_provider_is_a_problem(front: Front, bent: dict[str, Any], status: int) -> None:
+    front.idp.bent = Bent(**bent)
+    browser = front.browser()
+    assert_nobody(browser, front.sign_in(browser), status)
 
 
-def test_a_key_that_changed_under_its_old_name_is_seen_the_next_time(site: Site) -> None:
-    site.person()
-    before = site.idp.key
-    site.idp.key = RSAKey.generate_key(2048, {"kid": "one"})
+def test_a_key_that_changed_under_its_old_name_is_seen_the_next_time(front: Front) -> None:
+    front.person()
+    before = front.idp.key
+    front.idp.key = RSAKey.generate_key(2048, {"kid": "one"})
     try:
-        browser = site.browser()
-        assert_nobody(browser, site.sign_in(browser), 401)
-        assert site.sign_in(browser).status_code == 303
+        browser = front.browser()
+        assert_nobody(browser, front.sign_in(browser), 401)
+        assert front.sign_in(browser).status_code == 303
         assert Person(browser).me["name"] == "carol"
     finally:
-        site.idp.key = before
+        front.idp.key = before

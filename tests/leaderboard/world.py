@@ -68,7 +68,9 @@ class World:
             "reader": self.token("reader", "read"),
             "root": self.token("root", "admin"),
         }
-        self.client = TestClient(create_app(self.settings, database), raise_server_exceptions=False)
+        self.client = TestClient(
+            create_app(self.settings, database), base_url="http://127.0.0.1", raise_server_exceptions=False
+        )
 
     def close(self) -> None:
         self.client.close()

@@ -11,14 +11,14 @@ from sqlalchemy import Connection, func, select
 from kernelmill.leaderboard import apply_table, boards, ranking
 from kernelmill.leaderboard.api.context import Reader, Service, TheService
 from kernelmill.leaderboard.api.models import ApplyTable, DeviceItem, Heat, HistoryItem, Leaderboard, Listed, Page
-from kernelmill.leaderboard.api.replies import Cursor, Limit, decode_cursor, encode_cursor, page, tagged
+from kernelmill.leaderboard.api.replies import UNCHANGED, Cursor, Limit, decode_cursor, encode_cursor, has, page, tagged
 from kernelmill.leaderboard.boards import Place
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.types import now
 from kernelmill.leaderboard.errors import Invalid, NotFound
 from kernelmill.leaderboard.ranking import By, Edition, Head
 
-router = APIRouter(tags=["leaderboard"])
+router = APIRouter(tags=["leaderboard"], responses=UNCHANGED)
 
 
 class Wanted(NamedTuple):
@@ -62,8 +62,7 @@ def leaderboard(
         found = ranking.edition(connection, edition)
         heads = ranking.heads(connection, found.id, device_model=device_model, definition=definition, op_type=op_type)
         tag = ranking.tag([found, kind, heads, start, limit, _reports_version(connection)])
-        known = request.headers.get("if-none-match", "")
-        if tag in known:
+        if has(request, tag):
             return tagged(request, b"", tag=tag)
         wanted = Wanted(kind, definition, op_type, start, limit)
         groups: dict[str, list[Head]] = {}

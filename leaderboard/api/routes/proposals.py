@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy import Connection, insert, select, update
 
+from kernelmill.dataset import paths
 from kernelmill.leaderboard import audit, catalog
 from kernelmill.leaderboard.api.context import Administrator, Reader, Submitter, TheService
 from kernelmill.leaderboard.api.models import (
@@ -18,14 +19,16 @@ from kernelmill.leaderboard.api.models import (
     ReportItem,
     ReportRequest,
 )
-from kernelmill.leaderboard.api.replies import Cursor, Key, Limit, decode_cursor, once, page, tagged
+from kernelmill.leaderboard.api.replies import UNCHANGED, Cursor, Key, Limit, decode_cursor, once, page, tagged
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.types import AnyRow
 from kernelmill.leaderboard.errors import Conflict, Invalid, NotFound
 from kernelmill.trace_schema import Definition, Workload
+from kernelmill.trace_schema.errors import DatasetError
 
 router = APIRouter(tags=["proposals and reports"])
 MOST_ID = (1 << 62) - 1
+LONGEST_UUID = 255
 AFTER_ALL = 1_000_000
 """The place of proposed workloads among the dataset's."""
 
@@ -37,14 +40,12 @@ def propose(
     """Propose workloads for a definition, or a new definition with some; an administrator decides."""
 
     def work(connection: Connection) -> tuple[int, dict[str, Any]]:
-        definition = payload.definition
-        name = definition.name if isinstance(definition, Definition) else definition
-        if isinstance(definition, str):
-            _check_workloads(connection, definition, payload.workloads)
+        definition = _definition(connection, payload)
+        _check_workloads(connection, definition, payload.workloads or [])
         row = {
             "author_id": who.id,
-            "kind": "definition" if isinstance(definition, Definition) else "workloads",
-            "definition": name,
+            "kind": "definition" if isinstance(payload.definition, Definition) else "workloads",
+            "definition": definition.name,
             "body": payload.model_dump_json(exclude_unset=True),
         }
         number = connection.execute(insert(t.Proposal).values(row).returning(t.Proposal.id)).scalar_one()
@@ -53,7 +54,7 @@ def propose(
     return once(service.database, who, key, request, payload, work)
 
 
-@router.get("/proposals", response_model=Page[ProposalView])
+@router.get("/proposals", response_model=Page[ProposalView], responses=UNCHANGED)
 def list_proposals(
     request: Request,
     service: TheService,
@@ -94,10 +95,13 @@ def decide(request: Request, service: TheService, who: Administrator, id: int, p
 @router.post("/events", status_code=201, response_model=ReportItem)
 def report(request: Request, service: TheService, who: Submitter, payload: ReportRequest, key: Key = None) -> Response:
     """Tell that a solution was withdrawn from service, or became slower there; the board shows it."""
+    evidence = payload.model_dump(mode="json")["evidence"]
 
     def work(connection: Connection) -> tuple[int, dict[str, Any]]:
         known = connection.scalar(
-            select(t.Solution.hash).where(t.Solution.hash == payload.solution_hash, t.Solution.is_public)
+            select(t.Solution.hash).where(
+                t.Solution.hash == payload.solution_hash, t.Solution.is_public, t.Solution.hidden_at.is_(None)
+            )
         )
         if known is None:
             raise Invalid("solution_hash", f"there is no solution {payload.solution_hash}")
@@ -105,32 +109,47 @@ def report(request: Request, service: TheService, who: Submitter, payload: Repor
             "author_id": who.id,
             "solution_hash": known,
             "kind": payload.kind,
-            "evidence": json.dumps(payload.evidence),
+            "evidence": json.dumps(evidence),
         }
         made = connection.execute(insert(t.Report).values(row).returning(t.Report.created_at)).scalar_one()
         edition = catalog.current_edition(connection)
         shares = (t.Share.edition_id == edition, t.Share.solution_hash == known)
         for share in connection.execute(select(t.Share.definition, t.Share.device_model).where(*shares)).all():
             connection.execute(update(t.Board).filter_by(edition_id=edition, **share._mapping).values(is_stale=True))
-        body = {"kind": payload.kind, "author": who.name, "evidence": payload.evidence, "created_at": made.isoformat()}
+        body = {"kind": payload.kind, "author": who.name, "evidence": evidence, "created_at": made.isoformat()}
         return 201, body
 
     return once(service.database, who, key, request, payload, work)
 
 
-def _check_workloads(connection: Connection, definition: str, workloads: list[Workload] | None) -> None:
-    body = connection.scalar(select(t.Definition.body).where(t.Definition.name == definition, t.Definition.is_current))
+def _definition(connection: Connection, proposal: ProposalRequest) -> Definition:
+    """What is proposed, or what something is proposed for. Raises Invalid."""
+    given = proposal.definition
+    if isinstance(given, Definition):
+        try:
+            paths.definition_file(given.op_type, given.name)
+        except DatasetError as error:
+            raise Invalid("definition", str(error)) from error
+        return given
+    body = connection.scalar(select(t.Definition.body).where(t.Definition.name == given, t.Definition.is_current))
     if body is None:
-        raise Invalid("definition", f"there is no definition {definition!r}; to propose one, give all of it")
-    if not workloads:
+        raise Invalid("definition", f"there is no definition {given!r}; to propose one, give all of it")
+    if not proposal.workloads:
         raise Invalid("workloads", "give at least one workload")
-    axes = set(Definition.model_validate_json(body).var_axes)
-    known = set(connection.scalars(select(t.Workload.uuid).where(t.Workload.definition == definition)))
+    return Definition.model_validate_json(body)
+
+
+def _check_workloads(connection: Connection, definition: Definition, workloads: list[Workload]) -> None:
+    """Raises Invalid."""
+    axes = set(definition.var_axes)
+    known = set(connection.scalars(select(t.Workload.uuid).where(t.Workload.definition == definition.name)))
     for place, workload in enumerate(workloads):
         if set(workload.axes) != axes:
-            raise Invalid(f"workloads.{place}.axes", f"{definition} has the axes {', '.join(sorted(axes)) or 'none'}")
-        if workload.uuid in known:
-            raise Invalid(f"workloads.{place}.uuid", f"{workload.uuid} is there already")
+            listed = ", ".join(sorted(axes)) or "none"
+            raise Invalid(f"workloads.{place}.axes", f"{definition.name} has the axes {listed}")
+        if workload.uuid in known or len(workload.uuid) > LONGEST_UUID:
+            raise Invalid(f"workloads.{place}.uuid", f"{workload.uuid[:99]} is there already, or is too long")
+        known.add(workload.uuid)
 
 
 def _take_in(connection: Connection, proposal: ProposalRequest) -> None:

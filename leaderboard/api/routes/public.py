@@ -18,8 +18,9 @@ from starlette.concurrency import run_in_threadpool
 
 import kernelmill
 from kernelmill.leaderboard import catalog, submissions
+from kernelmill.leaderboard.api import examples
 from kernelmill.leaderboard.api.context import Reader, Service, Submitter, TheService
-from kernelmill.leaderboard.api.models import Uuid
+from kernelmill.leaderboard.api.models import Bounded, Uuid
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.types import AnyRow, now
 from kernelmill.leaderboard.errors import NotFound, Refused
@@ -44,7 +45,10 @@ ENDPOINTS = (
 )
 
 
-class EvaluateRequest(BaseModel):
+class EvaluateRequest(Bounded):
+    """A solution, and on which workloads; on all without."""
+
+    model_config = examples.shown({"solution": examples.SOLUTION})
     solution: Solution
     workload_uuids: list[Uuid] | None = None
 
@@ -54,7 +58,10 @@ class EvaluateReply(BaseModel):
     normalized_solution_name: str
 
 
-class BatchRequest(BaseModel):
+class BatchRequest(Bounded):
+    """Which evaluations, and how many seconds to wait for the last of them."""
+
+    model_config = examples.shown({"task_ids": ["9f0c4f4e0f0d4a0bb0f6b2f3a9d1c7e5"], "timeout": 60})
     task_ids: Annotated[list[str], Field(max_length=1000)]
     timeout: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = 0
 
@@ -79,14 +86,13 @@ def index() -> dict[str, Any]:
 def health(service: TheService) -> dict[str, Any]:
     """Devices, and how many submissions wait."""
     with service.database.read() as connection:
-        devices = connection.execute(select(t.Device.model, t.Device.seen_at).order_by(t.Device.model)).all()
+        own = t.Device
+        offered = select(own.model, own.seen_at).where(own.seen_at.is_not(None)).order_by(own.model)
+        devices = connection.execute(offered).all()
         waiting = connection.scalar(
             select(func.count()).select_from(t.Submission).where(t.Submission.state == "queued")
         )
-    workers = [
-        {"device": row.model, "healthy": row.seen_at is not None and (now() - row.seen_at).total_seconds() < FRESH_S}
-        for row in devices
-    ]
+    workers = [{"device": row.model, "healthy": (now() - row.seen_at).total_seconds() < FRESH_S} for row in devices]
     return {"status": "ok", "workers": workers, "queue_size": waiting}
 
 
@@ -158,23 +164,29 @@ async def get_task(
     timeout: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = 0,
 ) -> Response:
     """An evaluation; with `timeout` once it has ended, or after so many seconds."""
-    return _json(json.dumps((await _tasks(service, who, [task_id], timeout))[0]))
+    return _json(json.dumps((await _tasks(service, who, [task_id], timeout))[0]), private=True)
 
 
 @router.post("/tasks/batch", response_model=list[TaskView])
 async def get_tasks(service: TheService, who: Reader, payload: BatchRequest) -> Response:
     """Several, in the order in which they are asked for."""
-    return _json(json.dumps(await _tasks(service, who, payload.task_ids, payload.timeout)))
+    return _json(json.dumps(await _tasks(service, who, payload.task_ids, payload.timeout)), private=True)
 
 
 async def _tasks(service: Service, who: Principal, numbers: list[str], timeout: float) -> list[dict[str, Any]]:
     deadline = time.monotonic() + timeout
     found = await run_in_threadpool(_look, service, who, numbers)
+    if not timeout or not _is_open(found):
+        return found
     with service.waiters.one_more():
-        while any(task["status"] in ("pending", "running") for task in found) and time.monotonic() < deadline:
-            await asyncio.sleep(POLL_S)
+        while _is_open(found) and time.monotonic() < deadline:
+            await asyncio.sleep(min(POLL_S, max(0.01, deadline - time.monotonic())))
             found = await run_in_threadpool(_look, service, who, numbers)
     return found
+
+
+def _is_open(tasks: list[dict[str, Any]]) -> bool:
+    return any(task["status"] in ("pending", "running") for task in tasks)
 
 
 def _look(service: Service, who: Principal, numbers: list[str]) -> list[dict[str, Any]]:
@@ -222,5 +234,6 @@ def _known(connection: Connection, definition: str, uuids: list[str] | None) -> 
     return [uuid for uuid in uuids if uuid in known]
 
 
-def _json(body: str) -> Response:
-    return Response(body, media_type="application/json")
+def _json(body: str, *, private: bool = False) -> Response:
+    headers = {"Cache-Control": "private, no-cache" if private else "no-cache"}
+    return Response(body, media_type="application/json", headers=headers)

@@ -6,7 +6,8 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -17,9 +18,10 @@ from starlette.concurrency import run_in_threadpool
 from kernelmill.leaderboard import events, submissions, views
 from kernelmill.leaderboard.api.context import Reader, Service, Submitter, TheService
 from kernelmill.leaderboard.api.models import Page, State, SubmissionAccepted, SubmissionRequest, SubmissionView
-from kernelmill.leaderboard.api.replies import Cursor, Key, Limit, decode_cursor, once, page, tagged
+from kernelmill.leaderboard.api.replies import UNCHANGED, Cursor, Key, Limit, decode_cursor, once, page, tagged
 from kernelmill.leaderboard.db import tables as t
-from kernelmill.leaderboard.errors import Invalid
+from kernelmill.leaderboard.db.engine import DatabaseUnreachable
+from kernelmill.leaderboard.errors import Invalid, TooMany
 from kernelmill.leaderboard.submissions import TERMINAL
 from kernelmill.leaderboard.tokens import Principal
 
@@ -29,6 +31,15 @@ PLACE_S = 1.0
 """How often a watcher is told of a new place in the queue."""
 LONGEST_WAIT_S = 60.0
 Filter = Annotated[str | None, Query(max_length=255)]
+EVENT = {
+    "type": "object",
+    "required": ["event", "data"],
+    "properties": {
+        "event": {"enum": ["state", "verdict", "position"]},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+        "id": {"type": "string"},
+    },
+}
 
 
 @router.post("/submissions", status_code=202, response_model=SubmissionAccepted)
@@ -47,7 +58,7 @@ def submit(
     return reply
 
 
-@router.get("/submissions", response_model=Page[SubmissionView])
+@router.get("/submissions", response_model=Page[SubmissionView], responses=UNCHANGED)
 def list_submissions(
     request: Request,
     service: TheService,
@@ -78,7 +89,7 @@ def list_submissions(
     return tagged(request, page(items, following), private=who.id is not None)
 
 
-@router.get("/submissions/{id}", response_model=SubmissionView)
+@router.get("/submissions/{id}", response_model=SubmissionView, responses=UNCHANGED)
 async def get_submission(
     request: Request,
     service: TheService,
@@ -109,7 +120,7 @@ def cancel(service: TheService, who: Submitter, id: str) -> Response:
 @router.get(
     "/submissions/{id}/events",
     response_class=EventSourceResponse,
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {"text/event-stream": {"schema": EVENT}}}},
 )
 async def watch(
     request: Request,
@@ -121,14 +132,18 @@ async def watch(
     """Server-sent events until it has ended: `state` and `verdict` carry an id to resume by, `position` does not."""
     after = int(last) if last and last.isascii() and last.isdigit() and len(last) < 19 else 0
     await run_in_threadpool(_see, service, id, who)
+    service.waiters.check()
     return EventSourceResponse(_stream(request, service, who, id, after), ping=15)
 
 
 async def _stream(
     request: Request, service: Service, who: Principal, number: str, after: int
 ) -> AsyncIterator[ServerSentEvent]:
-    """Events as they are written. `position` is looked at now and then, and told when it has changed."""
-    with service.waiters.one_more():
+    """Events as they are written. `position` is looked at now and then, and told when it has changed.
+
+    It ends early where it can't go on: who watches comes back, and resumes.
+    """
+    with suppress(TooMany, DatabaseUnreachable), service.waiters.one_more():
         told: dict[str, Any] | None = None
         next_look = 0.0
         while not await request.is_disconnected():
@@ -162,6 +177,6 @@ def _events(service: Service, number: str, after: int) -> list[events.Told]:
 
 def _moment(text: str) -> datetime:
     try:
-        return datetime.fromisoformat(text)
-    except ValueError:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise Invalid("cursor", "it is of no page; start without one") from None

@@ -21,7 +21,7 @@ PUBLIC = "http://localhost"
 SECRET = "s" * 32
 
 
-class Site:
+class Front:
     """A service with sign-in; each browser has its own cookies."""
 
     def __init__(self, database: Database, idp: OidcProvider, folder: Path, **over: Any) -> None:
