@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-import uvicorn
 from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
 from kernelmill.evaluator.executors import LocalExecutor
@@ -22,6 +19,7 @@ from kernelmill.leaderboard.dispatcher import Dispatcher
 from kernelmill.leaderboard.spool import Spool
 from kernelmill.web.site import install
 from tests.leaderboard.world import World, scripted, small_dataset
+from tests.web.pictures import served
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 OWNER = "tests.leaderboard.scripted_owner"
@@ -79,16 +77,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     waiting = populate(world)
     app = world.fresh_app()
     install(app)
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    yield Site(world, f"http://127.0.0.1:{listener.getsockname()[1]}", waiting)
-    server.should_exit = True
-    thread.join(20)
-    listener.close()
+    with served(app) as address:
+        yield Site(world, address, waiting)
     world.close()
     database.close()
 
