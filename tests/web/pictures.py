@@ -1,6 +1,7 @@
 """Pictures of the main pages, light and dark.
 
-`python -m tests.web.pictures --dataset demo/dataset --out docs/screenshots`. The dataset is served by a site of its own, so what is shown are its real traces.
+`python -m tests.web.pictures --dataset demo/dataset --out docs/screenshots`.
+The dataset is served by a site of its own, so what is shown are its real traces.
 """
 
 from __future__ import annotations
