@@ -8,6 +8,7 @@ ldconfig -p 2>/dev/null | grep -q 'libseccomp\.so\.2' || missing+=(libseccomp2)
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 # The tests start servers of their own; where there is none they are skipped.
 compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || command -v postgres >/dev/null || missing+=(postgresql)
+command -v chromium >/dev/null || command -v chromium-browser >/dev/null || missing+=(chromium)
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then

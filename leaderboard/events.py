@@ -20,7 +20,7 @@ class Told(NamedTuple):
 
 def tell(connection: Connection, submission: str, kind: str, **data: Any) -> None:
     kept = {name: value for name, value in data.items() if value is not None}
-    connection.execute(insert(t.Event).values(submission_id=submission, kind=kind, data=json.dumps(kept)))
+    connection.execute(insert(t.Event), {"submission_id": submission, "kind": kind, "data": json.dumps(kept)})
 
 
 def after(connection: Connection, submission: str, last: int, limit: int = 500) -> list[Told]:

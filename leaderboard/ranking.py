@@ -10,11 +10,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from pydantic_core import from_json
-from sqlalchemy import Connection, func, select
-from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from kernelmill.evaluator.authors import load_standings, rank_authors
 from kernelmill.leaderboard import rows
@@ -99,26 +98,54 @@ def tag(parts: Sequence[Any]) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
+class Rows(Sequence[dict[str, Any]]):
+    """A board's rows, out of a line of JSON each: read when they are looked at, since a page shows few of many."""
+
+    def __init__(self, lines: str) -> None:
+        self._lines = lines.splitlines()
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, at: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        if isinstance(at, slice):
+            return [from_json(line) for line in self._lines[at]]
+        row: dict[str, Any] = from_json(self._lines[at])
+        return row
+
+
 class Ranking:
     """Boards as JSON-ready values."""
 
     def __init__(self) -> None:
-        self._entries = Kept(KEPT_BOARDS)
+        self._boards = Kept(KEPT_BOARDS)
         self._summaries = Kept()
         self._standings = Kept()
 
-    def entries(self, connection: Connection, edition: int, head: Head) -> list[str]:
-        """Of one board in order, as JSON texts: a reader is shown few of them."""
-        found: list[str] = self._entries.get(
-            (edition, head), lambda: _board(connection, edition, head, t.Board.entries).splitlines()
-        )
+    def board(self, connection: Connection, edition: int, head: Head) -> dict[str, Any]:
+        """`summary` and `entries`, which are `Rows`, of one board."""
+
+        def make() -> dict[str, Any]:
+            own = t.Board
+            row = connection.execute(select(own.summary, own.entries).where(*_is(head, edition))).one()
+            return {"summary": from_json(row.summary), "entries": Rows(row.entries)}
+
+        found: dict[str, Any] = self._boards.get((edition, head), make)
         return found
 
     def summary(self, connection: Connection, edition: int, head: Head) -> dict[str, Any]:
-        """Of one board."""
-        found: dict[str, Any] = self._summaries.get(
-            (edition, head), lambda: from_json(_board(connection, edition, head, t.Board.summary))
-        )
+        """Of one board, without reading its entries."""
+
+        def make() -> Any:
+            return from_json(connection.scalars(select(t.Board.summary).where(*_is(head, edition))).one())
+
+        found: dict[str, Any] = self._summaries.get((edition, head), make)
         return found
 
     def standings(
@@ -153,11 +180,9 @@ class Ranking:
         return sorted(names)
 
 
-def _board(connection: Connection, edition: int, head: Head, column: InstrumentedAttribute[str]) -> str:
-    """One column of a board's row."""
+def _is(head: Head, edition: int) -> list[ColumnElement[bool]]:
     own = t.Board
-    query = select(column).where(own.edition_id == edition, own.device_model == head.device_model)
-    return connection.scalars(query.where(own.definition == head.definition)).one()
+    return [own.edition_id == edition, own.device_model == head.device_model, own.definition == head.definition]
 
 
 def history(

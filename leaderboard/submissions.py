@@ -89,25 +89,24 @@ def accept(connection: Connection, request: Request, who: Principal, *, per_hour
         notes.append(f"the same source is judged as submission {original}; this one shares its verdicts")
     number = uuid.uuid4().hex
     small = not plan.ranked and plan.expected <= SMALL
-    connection.execute(
-        insert(t.Submission).values(
-            id=number,
-            author_id=author_id,
-            solution_hash=stored.hash,
-            solution_name=request.solution.name,
-            definition=request.solution.definition,
-            definition_hash=plan.definition_hash,
-            edition_id=plan.edition_id,
-            device_model=request.device_model,
-            device_kind=_kind(request.solution),
-            workload_uuids=json.dumps(plan.uuids) if plan.uuids is not None else None,
-            is_ranked=plan.ranked,
-            priority=0 if small else 1,
-            state="queued",
-            expected=plan.expected,
-            duplicate_of=original,
-        )
-    )
+    row = {
+        "id": number,
+        "author_id": author_id,
+        "solution_hash": stored.hash,
+        "solution_name": request.solution.name,
+        "definition": request.solution.definition,
+        "definition_hash": plan.definition_hash,
+        "edition_id": plan.edition_id,
+        "device_model": request.device_model,
+        "device_kind": _kind(request.solution),
+        "workload_uuids": json.dumps(plan.uuids) if plan.uuids is not None else None,
+        "is_ranked": plan.ranked,
+        "priority": 0 if small else 1,
+        "state": "queued",
+        "expected": plan.expected,
+        "duplicate_of": original,
+    }
+    connection.execute(insert(t.Submission), row)
     events.tell(connection, number, "state", state="queued")
     if original is not None:
         share(connection, original)

@@ -1,1 +1,1 @@
-"""The site: not part of this version."""
+"""The site: the service's pages, rendered on the server and readable without a script."""

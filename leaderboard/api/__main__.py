@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import uvicorn
 
@@ -13,12 +14,16 @@ from kernelmill.leaderboard.garbage import settle
 from kernelmill.leaderboard.lifeline import end_with_parent
 from kernelmill.leaderboard.settings import Settings
 
+SITE = "kernelmill.web.site"
+"""It lies above this package, so it is asked for by name."""
+
 
 def main() -> None:
     settings = Settings()
     log.set_up(settings.log_level)
     end_with_parent()
     app = create_app(settings, Database(settings.url))
+    import_module(SITE).install(app)
     settle()
     uvicorn.run(app, fd=int(sys.argv[1]), log_config=None, server_header=False, timeout_graceful_shutdown=5)
 

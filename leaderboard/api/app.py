@@ -66,6 +66,8 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
         title="KernelMill",
         version=kernelmill.__version__,
         description=DESCRIPTION,
+        docs_url=None,  # their pages would load scripts from elsewhere; the site has its own
+        redoc_url=None,
         responses={
             status: {"description": text, "content": {problems.MEDIA: {"schema": problems.REFERENCE}}}
             for status, text in REFUSALS.items()

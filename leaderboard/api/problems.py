@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
@@ -18,6 +18,7 @@ from kernelmill.leaderboard.db.engine import DatabaseUnreachable
 from kernelmill.leaderboard.errors import FieldFault, Invalid, Refused
 
 MEDIA = "application/problem+json"
+Handler = Callable[[Request, Exception], Awaitable[Response]]
 REFERENCE = {"$ref": "#/components/schemas/Problem"}
 LONGEST_VALUE = 200
 MOST_FAULTS = 50
@@ -64,15 +65,15 @@ def reply(
 
 
 def install(app: FastAPI) -> None:
-    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(Refused, refused)
     app.add_exception_handler(RequestValidationError, _unreadable)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(DatabaseUnreachable, _away)
     app.add_exception_handler(DataError, _unstorable)
     app.add_exception_handler(Exception, _fault)
 
 
-async def _refused(request: Request, error: Exception) -> JSONResponse:
+async def refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Refused)
     headers = {}
     if error.retry_after_s is not None:
@@ -90,7 +91,7 @@ async def _unreadable(request: Request, error: Exception) -> JSONResponse:
     return reply(request, 422, "Invalid request", f"{first.field}: {first.message}", faults=faults)
 
 
-async def _http(request: Request, error: Exception) -> JSONResponse:
+async def http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     return reply(request, error.status_code, "Request refused", str(error.detail), headers=error.headers)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -68,7 +67,7 @@ def test_law_a_board_that_grew_is_the_board_from_nothing(world: World, verdicts:
     with world.database.read() as connection:
         edition = ranking.edition(connection, None)
         head = ranking.heads(connection, edition.id)[0]
-        shown = [json.loads(line) for line in ranking.Ranking().entries(connection, edition.id, head)]
+        shown = list(ranking.Ranking().board(connection, edition.id, head)["entries"])
     assert shown == from_nothing(world)
     assert boards.rescore(world.database).different == []
 

@@ -108,7 +108,7 @@ def test_three_hundred_submissions_survive_thirty_kills(server: Postgres, tmp_pa
             rows = connection.execute(select(t.Submission.id, t.Submission.state, t.Submission.outcome)).all()
             edition = ranking.edition(connection, None)
             head = ranking.heads(connection, edition.id, definition=DEFINITION)[0]
-            entries = [json.loads(line) for line in ranking.Ranking().entries(connection, edition.id, head)]
+            entries = ranking.Ranking().board(connection, edition.id, head)["entries"]
     finally:
         rig.close()
     for row in rows:

@@ -15,6 +15,8 @@ STREAM = (
 
 def test_a_ping_after_an_event_is_no_event() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
+        if not request.url.path.endswith("/events"):
+            return httpx.Response(200, json={"state": "queued"})
         return httpx.Response(200, headers={"content-type": "text/event-stream"}, text=STREAM)
 
     with Client("http://service", transport=httpx.MockTransport(answer)) as client:

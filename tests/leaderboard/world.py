@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from httpx2 import Response
 
@@ -73,6 +74,10 @@ class World:
 
     def close(self) -> None:
         self.client.close()
+
+    def fresh_app(self) -> FastAPI:
+        """Another application over the same database."""
+        return create_app(self.settings, self.database)
 
     def token(self, name: str, scopes: str, days: float | None = None) -> str:
         with self.database.write() as connection:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic_core import from_json
 from sqlalchemy import Connection, func, select
 
 from kernelmill.leaderboard import apply_table, boards, ranking
@@ -188,12 +186,11 @@ def _board(
 ) -> dict[str, Any]:
     """One device model's part of the reply."""
     extra: dict[str, Any] = {}
-    rows: Sequence[Any]
     if wanted.by != "solution":
         rows = service.ranking.standings(connection, edition.id, heads, wanted.by, wanted.op_type)
     elif wanted.definition is not None:
-        extra = service.ranking.summary(connection, edition.id, heads[0])
-        rows = service.ranking.entries(connection, edition.id, heads[0])
+        board = service.ranking.board(connection, edition.id, heads[0])
+        extra, rows = board["summary"], board["entries"]
     else:
         rows = [_line(service, connection, edition, head) for head in heads]
     end = wanted.start + wanted.limit
@@ -217,9 +214,7 @@ def _line(service: Service, connection: Connection, edition: Edition, head: Head
     return {"definition": head.definition, "op_type": head.op_type, "best_mix": summary["best_mix"]["speedup"], **kept}
 
 
-def _with_reports(connection: Connection, lines: Sequence[Any]) -> list[dict[str, Any]]:
-    """Rows out of their JSON texts."""
-    rows = [from_json(line) for line in lines]
+def _with_reports(connection: Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     told = ranking.reports(connection, [row["solution_hash"] for row in rows if row["solution_hash"]])
     return [{**row, "reports": told.get(row["solution_hash"], {})} for row in rows]
 

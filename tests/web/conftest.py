@@ -1,0 +1,137 @@
+"""A site with a board on it, served for a real browser, and a judge that can be switched on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+
+from kernelmill.evaluator.executors import LocalExecutor
+from kernelmill.evaluator.options import JudgeOptions
+from kernelmill.leaderboard.db.engine import Database
+from kernelmill.leaderboard.db.migrate import migrate
+from kernelmill.leaderboard.dispatcher import Dispatcher
+from kernelmill.leaderboard.spool import Spool
+from kernelmill.web.site import install
+from tests.leaderboard.world import World, scripted, small_dataset
+from tests.web.pictures import served
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+OWNER = "tests.leaderboard.scripted_owner"
+
+
+@dataclass
+class Site:
+    """Its world, and where it is served."""
+
+    world: World
+    address: str
+    waiting: str
+    """The id of a submission that waits."""
+
+    def judge(self) -> threading.Thread:
+        """One submission, as a dispatcher does it, while the caller goes on."""
+        spool = Spool(self.world.folder / "spool", self.world.dataset.root)
+
+        def opener() -> LocalExecutor:
+            return LocalExecutor(["cpu"], JudgeOptions(), owner=OWNER)
+
+        def work() -> None:
+            dispatcher = Dispatcher(self.world.database, opener, spool, "test")
+            dispatcher.step(threading.Event())
+            dispatcher.close()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        return thread
+
+
+def populate(world: World) -> str:
+    """A board with a leader, a loser, wrong and cheating ones, hostile names; the id of one that waits."""
+    cases = [
+        ("PASSED 2.0", "alice", "rmsnorm_fast"),
+        ("PASSED 1.5", "bob", "rmsnorm_faster_than_some"),
+        ("PASSED 0.7", "bob", "rmsnorm_slow"),
+        ("INCORRECT_NUMERICAL", "alice", "rmsnorm_wrong"),
+        ("CHEAT_DETECTED", "bob", "rmsnorm_cheat"),
+        ("PASSED 1.2", "alice", HOSTILE),
+    ]
+    for place, (verdict, who, name) in enumerate(cases):
+        world.submit(scripted(verdict, f"{place} {HOSTILE}"), who, name=name)
+        world.judge()
+    world.refresh()
+    return str(world.submit(scripted("PASSED 3.0", "waiting"), "alice", name="rmsnorm_waiting")["id"])
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    database = Database(f"sqlite:///{folder / 'site.db'}")
+    migrate(database)
+    world = World(database, small_dataset(folder / "dataset"), folder)
+    waiting = populate(world)
+    app = world.fresh_app()
+    install(app)
+    with served(app) as address:
+        yield Site(world, address, waiting)
+    world.close()
+    database.close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    found = os.environ.get("KERNELMILL_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("no Chromium on this host: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Reader:
+    """Somebody at a browser; whatever goes wrong in it is kept."""
+
+    site: Site
+    context: BrowserContext
+    page: Page
+    faults: list[str] = field(default_factory=list)
+
+    def open(self, path: str) -> Page:
+        self.page.goto(self.site.address + path)
+        self.page.wait_for_load_state("networkidle")
+        return self.page
+
+
+def sit_down(site: Site, chromium: Browser, scheme: str = "light", width: int = 1200) -> Reader:
+    context = chromium.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})  # type: ignore[arg-type]
+    context.set_default_timeout(15_000)
+    page = context.new_page()
+    reader = Reader(site, context, page)
+    page.on("console", lambda said: reader.faults.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: reader.faults.append(str(error)))
+    page.on("requestfailed", lambda request: _failed(reader, request))
+    page.on(
+        "response", lambda reply: reader.faults.append(f"{reply.url} {reply.status}") if reply.status >= 500 else None
+    )
+    return reader
+
+
+def _failed(reader: Reader, request: Request) -> None:
+    """What the reader left behind by going on to another page has not failed."""
+    if request.failure != "net::ERR_ABORTED":
+        reader.faults.append(f"{request.url} failed: {request.failure}")
+
+
+@pytest.fixture
+def reader(site: Site, chromium: Browser) -> Iterator[Reader]:
+    made = sit_down(site, chromium)
+    yield made
+    made.context.close()
+    assert made.faults == []

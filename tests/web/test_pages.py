@@ -1,0 +1,112 @@
+"""Pages as the server makes them: whole without a script, safe with foreign text, small."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from kernelmill.web.html import HERE, POLICY
+from tests.leaderboard.world import DEFINITION
+from tests.web.conftest import HOSTILE, Site
+
+PAGES = [
+    "/",
+    "/leaderboard",
+    "/leaderboard?by=solution",
+    "/leaderboard?by=language",
+    "/leaderboard?device_model=nothing",
+    "/definitions",
+    "/definitions?op_type=rmsnorm",
+    f"/definitions/{DEFINITION}",
+    "/solutions/rmsnorm_fast",
+    "/compare",
+    "/compare?a=rmsnorm_fast&b=rmsnorm_slow",
+    "/authors/alice",
+    "/submissions",
+    "/submit",
+    "/viewer",
+    "/docs",
+    "/docs/judging",
+]
+
+
+def get(site: Site, path: str, accept: str = "text/html") -> httpx2.Response:
+    return httpx2.get(site.address + path, headers={"Accept": accept}, timeout=30)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_html_with_a_strict_policy_and_a_heading(site: Site, path: str) -> None:
+    reply = get(site, path)
+    assert reply.status_code == 200
+    assert reply.headers["content-security-policy"] == POLICY
+    assert reply.headers["content-type"].startswith("text/html")
+    assert reply.text.count("<h1") == 1
+    assert "style=" not in reply.text
+    assert "<script>" not in reply.text
+    assert len(reply.text) < 200_000
+
+
+def test_the_same_address_gives_json_to_programs(site: Site) -> None:
+    assert get(site, f"/definitions/{DEFINITION}", "application/json").json()["name"] == DEFINITION
+    assert get(site, "/", "*/*").json()["name"] == "KernelMill"
+
+
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/definitions/none", "/solutions/none", "/submissions/none", "/docs/none"]
+)
+def test_what_is_not_there_is_a_page_that_helps(site: Site, path: str) -> None:
+    reply = get(site, path)
+    assert reply.status_code == 404
+    assert "/leaderboard" in reply.text
+    assert reply.headers["content-type"].startswith("text/html")
+    assert get(site, path, "application/json").headers["content-type"] == "application/problem+json"
+
+
+def test_foreign_text_stays_text(site: Site) -> None:
+    listed = get(site, "/leaderboard?by=solution").text + get(site, f"/definitions/{DEFINITION}").text
+    key = site.world.get("/api/v1/solutions", params={"author": "alice", "limit": 500}).json()["items"]
+    hostile = next(item["hash"] for item in key if item["name"] == HOSTILE)
+    shown = listed + get(site, f"/solutions/{hostile}").text + get(site, "/submissions").text
+    assert HOSTILE not in shown
+    assert "&lt;img src=x" in shown
+
+
+def test_the_viewer_says_what_is_wrong_and_shows_what_is_right(site: Site) -> None:
+    definition = get(site, f"/definitions/{DEFINITION}", "application/json").text
+    form = {"text": definition, "kind": ""}
+    reply = httpx2.post(site.address + "/viewer", data=form, headers={"Accept": "text/html"})
+    assert "A valid definition" in reply.text
+    broken = json.dumps({**json.loads(definition), "axes": {"x": {"type": "const", "value": HOSTILE}}})
+    reply = httpx2.post(
+        site.address + "/viewer", data={"text": broken, "kind": "definition"}, headers={"Accept": "text/html"}
+    )
+    assert reply.status_code == 422
+    assert "axes.x" in reply.text
+    assert HOSTILE not in reply.text
+
+
+def test_a_private_solution_has_no_page_for_others(site: Site) -> None:
+    site.world.submit("# verdict: PASSED\n# private\n", "bob", name="rmsnorm_private", ranked=False)
+    assert get(site, "/solutions/rmsnorm_private").status_code == 404
+    assert "rmsnorm_private" not in get(site, "/authors/bob").text
+    assert "rmsnorm_private" not in get(site, "/submissions").text
+
+
+def test_what_is_vendored_is_what_its_list_says() -> None:
+    folder = HERE / "static" / "vendor"
+    listed = json.loads((folder / "vendor.json").read_text())
+    for entry in listed:
+        assert hashlib.sha256((folder / entry["file"]).read_bytes()).hexdigest() == entry["sha256"]
+        assert (folder / f"{entry['name']}-LICENSE").is_file()
+    files = {path.name for path in folder.iterdir() if path.suffix == ".js"}
+    assert files == {entry["file"] for entry in listed}
+
+
+def test_no_page_and_no_script_names_another_host() -> None:
+    own = [path for path in (HERE / "static").iterdir() if path.suffix in (".js", ".css")]
+    for path in [*own, *(HERE / "templates").iterdir()]:
+        assert not any(word in Path(path).read_text() for word in ("http://", "https://", "//cdn")), path

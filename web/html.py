@@ -1,0 +1,88 @@
+"""Pages out of templates, for those who ask for HTML: the same addresses give JSON to programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.routing import Match, Route
+from starlette.types import Scope
+
+import kernelmill
+from kernelmill.evaluator.report import wording
+from kernelmill.evaluator.statistics import Ratio
+
+HERE = Path(__file__).parent
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+
+class PageRoute(Route):
+    """A page for a browser. Whoever does not ask for HTML goes on to the next route of the same address."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if scope["type"] == "http" and not wants_html(scope):
+            return Match.NONE, {}
+        return super().matches(scope)
+
+
+def wants_html(scope: Scope) -> bool:
+    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+
+
+def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """Every text is escaped, wherever it comes from."""
+    body = _environment.get_template(template).render(request=request, version=kernelmill.__version__, **values)
+    headers = {"Content-Security-Policy": POLICY, "Vary": "Accept, Cookie", "Cache-Control": "no-cache"}
+    return HTMLResponse(body, status, headers=headers)
+
+
+def ratio(told: dict[str, Any] | None) -> Ratio | None:
+    """A speedup as the API tells it, as a value again."""
+    if told is None:
+        return None
+    point, (lo, hi) = told["ratio"], told["ci95"]
+    return Ratio(float(point), float(lo), float(hi), told["interval"])
+
+
+def _speedup(told: dict[str, Any] | None) -> Markup:
+    """The point, and its interval beside it."""
+    found = ratio(told)
+    if found is None:
+        return Markup("–")
+    return Markup('<b>{}</b> <small class="interval">{}</small>').format(
+        wording.times(found.point), wording.bounds(found)
+    )
+
+
+def _breakable(name: str | None) -> Markup:
+    """Escaped, with leave to break the line after each underscore."""
+    return Markup("_<wbr>").join((name or "").split("_"))
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _make_environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    names = ("times", "percent", "place", "gain", "milliseconds", "counts", "some", "day", "printable")
+    made.filters.update({name: getattr(wording, name) for name in names})
+    made.filters.update({"speedup": _speedup, "breakable": _breakable, "pretty": _pretty, "fromjson": json.loads})
+    return made
+
+
+_environment = _make_environment()

@@ -1,0 +1,11 @@
+"""One module a page, or a few that belong together: read the query, ask the query layer, render."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute
+
+from kernelmill.web.pages import board, definition, docs, home, solution, submission, tools
+
+
+def routes() -> list[BaseRoute]:
+    return [route for module in (home, board, definition, solution, submission, tools, docs) for route in module.ROUTES]

@@ -1,0 +1,112 @@
+"""A definition: what is computed, on which workloads, and who does it best."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Request
+from sqlalchemy import Connection, select
+from starlette.responses import Response
+
+from kernelmill.evaluator.report import charts
+from kernelmill.evaluator.statistics import ONE
+from kernelmill.leaderboard import boards, catalog, ranking, rows
+from kernelmill.leaderboard.api.context import Service, service_of
+from kernelmill.leaderboard.boards import Place
+from kernelmill.leaderboard.db import tables as t
+from kernelmill.leaderboard.errors import NotFound
+from kernelmill.trace_schema import Definition, Workload
+from kernelmill.web.code import highlight
+from kernelmill.web.html import PageRoute, page, ratio
+
+HEAT_ROWS = 50
+HEAT_COLUMNS = 16
+PAGE = 50
+
+
+def listing(request: Request) -> Response:
+    """All definitions."""
+    service, op_type = service_of(request), request.query_params.get("op_type")
+    query = select(t.Definition.name, t.Definition.op_type, t.Definition.description).where(t.Definition.is_current)
+    with service.database.read() as connection:
+        found = connection.execute(query.order_by(t.Definition.op_type, t.Definition.name)).all()
+    op_types = sorted({row.op_type for row in found})
+    shown = [row for row in found if not op_type or row.op_type == op_type]
+    return page(request, "definitions.html", rows=shown, op_types=op_types, op_type=op_type)
+
+
+def definition(request: Request) -> Response:
+    service, name = service_of(request), request.path_params["name"]
+    with service.database.read() as connection:
+        body = connection.scalar(select(t.Definition.body).where(t.Definition.name == name, t.Definition.is_current))
+        if body is None:
+            raise NotFound(f"there is no definition {name!r}")
+        edition = ranking.edition(connection, None)
+        heads = ranking.heads(connection, edition.id, definition=name)
+        models = [head.device_model for head in heads]
+        model = request.query_params.get("device_model") or (models[0] if models else None)
+        head = next((head for head in heads if head.device_model == model), None)
+        workloads = _workloads(connection, name)
+        board = service.ranking.board(connection, edition.id, head) if head else None
+        heat = _heat(service, connection, edition.id, head) if head else None
+    entries = board["entries"] if board else []
+    axis = charts.ratio_axis(
+        each for row in entries[:PAGE] if (found := ratio(row["speedup"])) for each in (found.point, found.lo, found.hi)
+    )
+    parsed = Definition.model_validate_json(body)
+    return page(
+        request,
+        "definition.html",
+        definition=parsed,
+        reference=highlight("reference.py", parsed.reference),
+        workloads=workloads,
+        models=models,
+        model=model,
+        board=board,
+        entries=entries[:PAGE],
+        hidden_entries=max(0, len(entries) - PAGE),
+        heat=heat,
+        axis=axis,
+        bar=lambda row: charts.bar(axis, ratio(row["speedup"]) or ONE, row["geomean"]),
+    )
+
+
+def _workloads(connection: Connection, name: str) -> list[Workload]:
+    query = select(t.Workload.body).where(
+        t.Workload.definition == name, t.Workload.is_current, t.Workload.split != catalog.HIDDEN
+    )
+    return [Workload.model_validate_json(text) for text in connection.scalars(query.order_by(t.Workload.position))]
+
+
+def _heat(service: Service, connection: Connection, edition: int, head: ranking.Head) -> dict[str, Any] | None:
+    """The best rows and the heaviest workloads; the API has all."""
+
+    def make() -> dict[str, Any] | None:
+        score = boards.score_of(connection, Place(edition, head.definition, head.device_model))
+        if score is None:
+            return None
+        heat = rows.heat(score)
+        heaviest = sorted(range(len(heat["workloads"])), key=lambda at: -(heat["workloads"][at]["weight"] or 1))
+        kept = sorted(heaviest[:HEAT_COLUMNS])
+        return {
+            "total": len(heat["workloads"]),
+            "workloads": [heat["workloads"][at] for at in kept],
+            "rows": [{**row, "cells": [_cell(row["cells"][at]) for at in kept]} for row in heat["rows"][:HEAT_ROWS]],
+        }
+
+    found: dict[str, Any] | None = service.heat.get(("page", edition, head), make)
+    return found
+
+
+def _cell(cell: dict[str, Any] | None) -> dict[str, Any] | None:
+    """With the class of its colour: how many times as fast, in steps that the eye can tell apart."""
+    if cell is None:
+        return None
+    found = ratio(cell["ratio"])
+    if found is None:
+        return {**cell, "step": "failed" if cell["verdict"] != "PASSED" else "none", "point": None}
+    steps = (0.5, 0.8, 0.95, 1.05, 1.25, 2.0)
+    return {**cell, "step": f"h{sum(found.point >= step for step in steps)}", "point": found.point}
+
+
+ROUTES = [PageRoute("/definitions", listing), PageRoute("/definitions/{name}", definition)]
