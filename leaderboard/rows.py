@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -46,6 +47,7 @@ def summary(score: Score) -> dict[str, Any]:
         "baseline": baseline.solution if baseline else None,
         "leader": _leader(entry_line(leader)) if leader else None,
         "best_mix": best_mix(score),
+        "languages": _verdicts_by_language(score),
         "judge_versions": list(made.judge_versions),
         "clocks": list(made.clocks),
         "sandboxes": list(made.sandboxes),
@@ -53,6 +55,15 @@ def summary(score: Score) -> dict[str, Any]:
         "last_judged": made.last_judged,
         "ignored": dict(score.ignored),
     }
+
+
+def _verdicts_by_language(score: Score) -> dict[str, dict[str, int]]:
+    """How many verdicts of each kind; baselines are left out."""
+    found: dict[str, Counter[str]] = {}
+    for entry in score.entries:
+        if entry.language and not entry.is_baseline:
+            found.setdefault(entry.language, Counter()).update(entry.verdicts)
+    return {language: dict(sorted(counts.items())) for language, counts in sorted(found.items())}
 
 
 def best_mix(score: Score) -> dict[str, Any]:

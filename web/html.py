@@ -16,6 +16,7 @@ from starlette.types import Scope
 import kernelmill
 from kernelmill.evaluator.report import wording
 from kernelmill.evaluator.statistics import Ratio
+from kernelmill.leaderboard.api.context import service_of
 
 HERE = Path(__file__).parent
 POLICY = (
@@ -39,7 +40,8 @@ def wants_html(scope: Scope) -> bool:
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     """Every text is escaped, wherever it comes from."""
-    body = _environment.get_template(template).render(request=request, version=kernelmill.__version__, **values)
+    values |= {"version": kernelmill.__version__, "can_sign_in": bool(service_of(request).settings.oidc_issuer)}
+    body = _environment.get_template(template).render(request=request, **values)
     headers = {"Content-Security-Policy": POLICY, "Vary": "Accept, Cookie", "Cache-Control": "no-cache"}
     return HTMLResponse(body, status, headers=headers)
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from sqlalchemy import update
 
+from kernelmill.leaderboard.db import tables as t
 from kernelmill.web.html import HERE, POLICY
 from tests.leaderboard.world import DEFINITION
 from tests.web.conftest import HOSTILE, Site
@@ -18,6 +20,7 @@ PAGES = [
     "/leaderboard",
     "/leaderboard?by=solution",
     "/leaderboard?by=language",
+    "/leaderboard?by=agent",
     "/leaderboard?device_model=nothing",
     "/definitions",
     "/definitions?op_type=rmsnorm",
@@ -110,3 +113,19 @@ def test_no_page_and_no_script_names_another_host() -> None:
     own = [path for path in (HERE / "static").iterdir() if path.suffix in (".js", ".css")]
     for path in [*own, *(HERE / "templates").iterdir()]:
         assert not any(word in Path(path).read_text() for word in ("http://", "https://", "//cdn")), path
+
+
+def test_languages_tell_what_passes_and_what_fails(site: Site) -> None:
+    text = get(site, "/leaderboard?by=language").text
+    row = text[text.index('<th scope="row">python') :].partition("</tr>")[0]
+    shares = [int(part.partition(" %")[0]) for part in row.split('<td class="num">')[-4:]]
+    assert shares == [67, 0, 17, 17]
+
+
+def test_agents_and_people_are_told_apart(site: Site) -> None:
+    with site.world.database.write() as connection:
+        connection.execute(update(t.Author).where(t.Author.name == "bob").values(kind="agent"))
+    agents, people = (get(site, f"/leaderboard?by={kind}").text for kind in ("agent", "person"))
+    assert "/authors/bob" in agents
+    assert "/authors/bob" not in people
+    assert "/authors/alice" in people

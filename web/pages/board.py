@@ -1,7 +1,9 @@
-"""The board: authors, kernels and languages, on one device model in one edition."""
+"""The board: authors (agents, people), kernels and languages, on one device model in one edition."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import Request
@@ -15,13 +17,22 @@ from kernelmill.leaderboard.api.context import service_of
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.web.html import PageRoute, page, ratio
 
-TABS = {"author": "Authors", "solution": "Kernels", "language": "Languages"}
+TABS = {
+    "author": "Authors",
+    "agent": "Agents",
+    "person": "People",
+    "solution": "Kernels",
+    "language": "Languages",
+}
 PAGE = 50
+WRONG = frozenset({"INCORRECT_SHAPE", "INCORRECT_DTYPE", "INCORRECT_NUMERICAL"})
 
 
 def board(request: Request) -> Response:
     service, query = service_of(request), request.query_params
-    by: Any = query.get("by") if query.get("by") in TABS else "author"
+    tab = query.get("by", "author")
+    tab = tab if tab in TABS else "author"
+    by: Any = "author" if tab in ("agent", "person") else tab
     op_type = query.get("op_type") or None
     with service.database.read() as connection:
         edition = ranking.edition(connection, query.get("edition") or None)
@@ -42,6 +53,12 @@ def board(request: Request) -> Response:
             ]
         else:
             rows = service.ranking.standings(connection, edition.id, heads, by, op_type)
+        if tab in ("agent", "person"):
+            kind = set(connection.scalars(select(t.Author.name).where(t.Author.kind == tab)))
+            rows = [row for row in rows if row["name"] in kind]
+        if tab == "language":
+            summaries = [service.ranking.summary(connection, edition.id, head) for head in heads]
+            rows = [{**row, "verdicts": _verdicts(row["name"], summaries)} for row in rows]
         editions = list(connection.scalars(select(t.Edition.name).order_by(t.Edition.id.desc())))
     start = _whole(query.get("start"))
     shown = rows[start : start + PAGE]
@@ -52,6 +69,7 @@ def board(request: Request) -> Response:
         request,
         "board.html",
         by=by,
+        tab=tab,
         tabs=TABS,
         rows=shown,
         start=start,
@@ -66,6 +84,18 @@ def board(request: Request) -> Response:
         bar=lambda row: charts.bar(axis, ratio(_speedup(row, by)) or ONE),
         made_so=wording.MADE_SO,
     )
+
+
+def _verdicts(language: str, summaries: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Shares of a language's verdicts: passed, failed to build, wrong, and whatever else went wrong."""
+    counts = Counter[str]()
+    for summary in summaries:
+        counts.update(summary["languages"].get(language, {}))
+    total = max(1, counts.total())
+    wrong = sum(counts[verdict] for verdict in WRONG)
+    shares = {"passed": counts["PASSED"], "build": counts["COMPILE_ERROR"], "wrong": wrong}
+    shares["other"] = counts.total() - sum(shares.values())
+    return {name: count / total for name, count in shares.items()}
 
 
 def _speedup(row: dict[str, Any], by: str) -> dict[str, Any] | None:
