@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Literal
 from sqlalchemy import Connection, insert, select, update
 
 from kernelmill.evaluator import JUDGE_VERSION
-from kernelmill.leaderboard import audit, clones, tokens
+from kernelmill.leaderboard import audit, tokens
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.types import now
 from kernelmill.leaderboard.errors import Conflict
-from kernelmill.leaderboard.likeness import fingerprint
 from kernelmill.trace_schema import Definition, Solution, Workload
 
 if TYPE_CHECKING:
@@ -146,7 +145,6 @@ def take_solution(connection: Connection, solution: Solution) -> bool:
             language=str(solution.spec.language),
             is_baseline=solution.author == BASELINE,
             derived_from=solution.derived_from,
-            fingerprint=clones.packed(fingerprint(solution)),
             body=solution.model_dump_json(exclude_unset=True),
             is_public=True,
         )

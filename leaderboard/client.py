@@ -25,7 +25,7 @@ class ServiceError(KernelMillError):
 
 
 class Told(NamedTuple):
-    """One event of a submission: state, verdict or position."""
+    """One event of a submission: state, verdict, note or position."""
 
     kind: str
     data: dict[str, Any]

@@ -1,130 +1,82 @@
 """Near clones: which stored source a new one resembles, by the fingerprints of `likeness`.
 
-Fingerprints of a definition's sources are kept in this process, since they never change; which sources may be named is
-asked each time.
+A new source is looked at before it is judged, not while its author waits for an answer, and in the order in which they
+came: so the later one is the clone.
 """
 
 from __future__ import annotations
 
-import threading
 from array import array
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import NamedTuple, Self
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select, update
 
+from kernelmill.leaderboard import events
 from kernelmill.leaderboard.db import tables as t
-from kernelmill.leaderboard.likeness import LEAST, NEAR
-
-Numbers = NDArray[np.int64]
-KEPT_SHELVES = 256
-BATCH = 1000
-"""SQLite takes a limited number of values in a statement."""
+from kernelmill.leaderboard.likeness import NEAR, likeness
+from kernelmill.leaderboard.submissions import OPEN
 
 
 class Near(NamedTuple):
-    """The most similar public source of the same definition, and the share of the new one that is in it."""
+    """The most similar public source of the same definition, and the share of the smaller one that both have."""
 
     name: str
     share: float
 
 
-@dataclass(frozen=True, slots=True)
-class Shelf:
-    """The fingerprints of some sources, merged: sorted `values`, the number of its source beside each in `owners`.
+def unseen(connection: Connection, solution_hash: str) -> list[tuple[str, str]]:
+    """(hash, JSON text) of this source and those before it that nobody has looked at, the oldest first."""
+    own = t.Solution
+    this = select(own.definition, own.created_at).where(own.hash == solution_hash).subquery()
+    query = (
+        select(own.hash, own.body)
+        .join(this, own.definition == this.c.definition)
+        .where(own.fingerprint.is_(None), own.created_at <= this.c.created_at)
+        .order_by(own.created_at, own.hash)
+    )
+    return [(row.hash, row.body) for row in connection.execute(query)]
 
-    `keys` has the sources' numbers by hash, `sizes` the lengths of their fingerprints by number.
-    """
 
-    keys: Mapping[str, int] = field(default_factory=dict)
-    sizes: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
-    values: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
-    owners: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
-
-    def with_more(self, prints: Mapping[str, bytes]) -> Self:
-        parts = [np.frombuffer(data, np.int64) for data in prints.values()]
-        numbers = range(len(self.keys), len(self.keys) + len(parts))
-        values, owners = np.concatenate(parts), np.repeat(numbers, [len(part) for part in parts])
-        order = np.argsort(values)
-        places = np.searchsorted(self.values, values[order])
-        return type(self)(
-            {**self.keys, **dict(zip(prints, numbers, strict=True))},
-            np.append(self.sizes, [len(part) for part in parts]),
-            np.insert(self.values, places, values[order]),
-            np.insert(self.owners, places, owners[order]),
+def note(connection: Connection, solution_hash: str, own: Sequence[int]) -> None:
+    """Keep its fingerprint; where it is a near clone say of what, to whoever watches it, unless its author has."""
+    row = connection.execute(
+        select(t.Solution.definition, t.Solution.derived_from, t.Solution.created_at).where(
+            t.Solution.hash == solution_hash, t.Solution.fingerprint.is_(None)
         )
-
-    def likeness(self, own: Sequence[int]) -> NDArray[np.float64]:
-        """`likeness.likeness` of a new source with each of these, by their numbers."""
-        new = np.array(own, np.int64)
-        begins, ends = np.searchsorted(self.values, new), np.searchsorted(self.values, new, "right")
-        found = [self.owners[begin:end] for begin, end in zip(begins, ends, strict=True) if begin < end]
-        shared = np.bincount(np.concatenate(found) if found else [], minlength=len(self.sizes))
-        smaller = np.minimum(self.sizes, len(new))
-        return np.where(smaller >= LEAST, shared / np.maximum(smaller, 1), 0.0)
-
-
-class Shelves:
-    """Of the definitions that were asked for last. Safe between threads: a shelf is replaced, not changed."""
-
-    def __init__(self) -> None:
-        self._shelves: OrderedDict[str, Shelf] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def filled(self, connection: Connection, definition: str, keys: Iterable[str]) -> Shelf:
-        """With these sources at least, and maybe with some that are no longer public."""
-        with self._lock:
-            shelf = self._shelves.get(definition) or Shelf()
-        query = select(t.Solution.hash, t.Solution.fingerprint).where(
-            t.Solution.definition == definition, t.Solution.fingerprint.is_not(None)
+    ).one_or_none()
+    if row is None:
+        return
+    waiting = connection.scalars(
+        select(t.Submission.id).where(t.Submission.solution_hash == solution_hash, t.Submission.state.in_(OPEN))
+    ).all()
+    near = nearest(connection, row.definition, own) if waiting else None  # an operator's own may resemble each other
+    connection.execute(
+        update(t.Solution)
+        .where(t.Solution.hash == solution_hash)
+        .values(
+            fingerprint=array("q", own).tobytes(),
+            likeness=near.share if near else None,
+            derived_from=row.derived_from or (near.name if near else None),
         )
-        if not shelf.keys and (rows := connection.execute(query).all()):
-            shelf = shelf.with_more({row.hash: row.fingerprint for row in rows})
-        missing = (key for key in keys if key not in shelf.keys)
-        while part := list(islice(missing, BATCH)):
-            rows = connection.execute(query.where(t.Solution.hash.in_(part))).all()
-            shelf = shelf.with_more({row.hash: row.fingerprint for row in rows})
-        with self._lock:
-            self._shelves[definition] = shelf
-            self._shelves.move_to_end(definition)
-            while len(self._shelves) > KEPT_SHELVES:
-                self._shelves.popitem(last=False)
-        return shelf
-
-
-_shelves = Shelves()
-
-
-def packed(fingerprint: Sequence[int]) -> bytes | None:
-    """As the database keeps it: 64-bit integers, in this machine's order of bytes (little-endian everywhere today).
-
-    None for one that resembles nothing.
-    """
-    return array("q", fingerprint).tobytes() if len(fingerprint) >= LEAST else None
+    )
+    if near is not None and row.derived_from is None:
+        text = f"{near.share:.0%} of it is in {near.name} as well, so it is listed as derived from that"
+        for number in waiting:
+            events.tell(connection, number, "note", text=text)
 
 
 def nearest(connection: Connection, definition: str, own: Sequence[int]) -> Near | None:
-    """Of a new source with this fingerprint. Only public ones: a private one must not be told of by its likeness."""
-    if len(own) < LEAST:
-        return None
-    query = select(t.Solution.hash).where(
+    """Of what was looked at before. Only public ones: a private one must not be told of by its likeness."""
+    query = select(t.Solution.name, t.Solution.fingerprint).where(
         t.Solution.definition == definition,
         t.Solution.is_public,
         t.Solution.hidden_at.is_(None),
-        t.Solution.fingerprint.is_not(None),
+        func.length(t.Solution.fingerprint) > 0,
     )
-    keys = connection.scalars(query.order_by(t.Solution.created_at)).all()
-    if not keys:
-        return None
-    shelf = _shelves.filled(connection, definition, keys)
-    shares = shelf.likeness(own)[[shelf.keys[key] for key in keys]]
-    best = int(shares.argmax())  # the first of several
-    if shares[best] < NEAR:
-        return None
-    name = connection.scalars(select(t.Solution.name).where(t.Solution.hash == keys[best])).one()
-    return Near(name, float(shares[best]))
+    best: Near | None = None
+    for row in connection.execute(query.order_by(t.Solution.created_at)):
+        share = likeness(own, array("q", row.fingerprint))
+        if share >= NEAR and (best is None or share > best.share):
+            best = Near(row.name, share)
+    return best

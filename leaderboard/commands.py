@@ -183,6 +183,8 @@ def line(event: Told) -> str:
         axes = " ".join(f"{name}={size}" for name, size in data["axes"].items())
         ratio = f"{data['ratio']:.2f}x of the baseline" if data.get("ratio") else data.get("reason", "")
         return f"{data['verdict']:<20} [{axes}]  {ratio}"
+    if event.kind == "note":
+        return str(data["text"])
     if event.kind == "position":
         return f"number {data['position']} in the queue"
     return str(data["state"]) + (f": {data['reason']}" if data.get("reason") else "")

@@ -20,14 +20,15 @@ from kernelmill.evaluator.admission import device_model_of
 from kernelmill.evaluator.executors import Executor
 from kernelmill.evaluator.executors.base import Seen
 from kernelmill.evaluator.runner import Event
-from kernelmill.leaderboard import boards, leases, traces
+from kernelmill.leaderboard import boards, clones, leases, traces
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.engine import Database, DatabaseUnreachable
 from kernelmill.leaderboard.db.insert import insert_new
 from kernelmill.leaderboard.db.types import now
 from kernelmill.leaderboard.leases import Cancelled, Lease, LeaseLost
+from kernelmill.leaderboard.likeness import fingerprint
 from kernelmill.leaderboard.spool import Spool, Unmeasured, read_order
-from kernelmill.trace_schema import Trace, Verdict
+from kernelmill.trace_schema import Solution, Trace, Verdict
 from kernelmill.trace_schema.errors import DatasetError, KernelMillError
 
 IDLE_S = 0.2
@@ -136,6 +137,7 @@ class Dispatcher:
     def _judge(self, lease: Lease, stopped: Callable[[], bool]) -> None:
         with self._database.read() as connection:
             order = read_order(connection, lease)
+        self._recognise(lease)
         unit = self._spool.lay(lease, order)
         run = Run()
         try:
@@ -147,6 +149,14 @@ class Dispatcher:
             self._patiently(lambda c: leases.hold(c, lease, lease_s=self._lease_s))  # says why, if it was not `stop`
             raise LeaseLost(f"stopping; the submission {lease.id} is left to the next dispatcher")
         self._conclude(lease, run, {workload.uuid for workload in order.workloads})
+
+    def _recognise(self, lease: Lease) -> None:
+        """Whether its source is a near clone of an earlier one. Lexing takes a while: no transaction waits for it."""
+        with self._database.read() as connection:
+            unseen = clones.unseen(connection, lease.solution_hash)
+        for key, body in unseen:
+            own = fingerprint(Solution.model_validate_json(body))
+            self._patiently(lambda c, key=key, own=own: clones.note(c, key, own))  # type: ignore[misc]
 
     def _take(self, lease: Lease, event: Event, run: Run) -> None:
         if event.trace is not None:

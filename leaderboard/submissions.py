@@ -20,12 +20,11 @@ from sqlalchemy import Connection, and_, func, insert, or_, select, update
 
 from kernelmill.dataset import paths
 from kernelmill.evaluator.run import is_for
-from kernelmill.leaderboard import catalog, clones, events, tokens
+from kernelmill.leaderboard import catalog, events, tokens
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.insert import insert_new
 from kernelmill.leaderboard.db.types import AnyRow, now
 from kernelmill.leaderboard.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
-from kernelmill.leaderboard.likeness import fingerprint
 from kernelmill.leaderboard.tokens import Principal
 from kernelmill.trace_schema import Solution
 from kernelmill.trace_schema.errors import DatasetError
@@ -266,16 +265,12 @@ def store_solution(
         if is_public:
             connection.execute(update(t.Solution).where(t.Solution.hash == key).values(is_public=True))
         return Stored(key, found.name, found.derived_from, is_new=False)
-    own = fingerprint(solution)
-    near = clones.nearest(connection, solution.definition, own)
     row: dict[str, Any] = {
         "hash": key,
         "definition": solution.definition,
         "author_id": author_id,
         "language": str(solution.spec.language),
-        "derived_from": solution.derived_from or (near.name if near else None),
-        "likeness": near.share if near else None,
-        "fingerprint": clones.packed(own),
+        "derived_from": solution.derived_from,
         "is_public": is_public,
     }
     for name in (solution.name, f"{_shortened(solution.name)}-{key[:8]}"):
@@ -291,8 +286,6 @@ def store_solution(
         return store_solution(connection, solution, author_id, author, notes, is_public=is_public)
     if name != solution.name:
         notes.append(f"{solution.name!r} stands for another source here, so this one is called {name!r}")
-    if near is not None and solution.derived_from is None:
-        notes.append(f"{near.share:.0%} of it is in {near.name} as well, so it is listed as derived from that")
     return Stored(key, name, row["derived_from"], is_new=True)
 
 

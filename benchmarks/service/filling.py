@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import timedelta
@@ -14,7 +15,7 @@ from sqlalchemy import Connection, insert
 
 from benchmarks.service import population
 from benchmarks.service.population import AUTHORS, WORKLOADS, Judge, Population
-from kernelmill.leaderboard import boards, catalog, clones, tokens
+from kernelmill.leaderboard import boards, catalog, tokens
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.engine import Database
 from kernelmill.leaderboard.db.migrate import migrate
@@ -166,14 +167,14 @@ def _traces(judge: Judge, of: Solution, rank: int, author: int) -> Iterator[Row]
         }
 
 
-_known: dict[str, bytes | None] = {}
+_known: dict[str, bytes] = {}
 
 
-def _fingerprint(of: Solution) -> bytes | None:
+def _fingerprint(of: Solution) -> bytes:
     """The same rank has the same text for each definition but for a comment, so once is enough."""
     text = of.sources[0].content.partition("\n")[2]
     if text not in _known:
-        _known[text] = clones.packed(fingerprint(of))
+        _known[text] = array("q", fingerprint(of)).tobytes()
     return _known[text]
 
 

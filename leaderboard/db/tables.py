@@ -133,6 +133,7 @@ class Solution(Base):
     likeness: Mapped[float | None] = mapped_column(Float)
     """Share of its tokens that `derived_from` has too, where the service found that out."""
     fingerprint: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """64-bit integers, little-endian; null until somebody has looked at it."""
     body: Mapped[str] = mapped_column(Text)
     is_public: Mapped[bool] = mapped_column(Boolean, default=False)
     """Whether it was ever submitted as ranked; until then it is its owner's alone."""
@@ -200,7 +201,7 @@ class Event(Base):
     id: Mapped[int] = mapped_column(Serial, primary_key=True, autoincrement=True)
     submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"))
     kind: Mapped[str] = mapped_column(String(16))
-    """state or verdict"""
+    """state, verdict or note"""
     data: Mapped[str] = mapped_column(Text)
     at: Mapped[datetime] = mapped_column(Moment, default=now)
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -17,9 +18,20 @@ from kernelmill.leaderboard import leases
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.dispatcher import Dispatcher
 from kernelmill.leaderboard.spool import Spool, read_order
-from tests.leaderboard.world import CPU, DEFINITION, UUIDS, World, scripted
+from tests.leaderboard.world import CPU, DEFINITION, UUIDS, World, scripted, told
 
 OWNER = "tests.leaderboard.scripted_owner"
+WORDS = (
+    "hidden_states +",
+    "weight *",
+    "output.sum() -",
+    "weight[1] /",
+    "(output)(2) %",
+    "-",
+    "hidden_states[weight] **",
+    "~",
+)
+"""Eight ways to go on with an expression: no two lines of them are alike."""
 
 
 @pytest.fixture
@@ -36,7 +48,7 @@ def dispatcher(world: World, tmp_path: Path) -> Iterator[Dispatcher]:
     made.close()
 
 
-def work(world: World, dispatcher: Dispatcher, number: str) -> dict[str, object]:
+def work(world: World, dispatcher: Dispatcher, number: str) -> dict[str, Any]:
     """Until it has ended, without the pauses between attempts; how it stands then."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -141,3 +153,20 @@ def test_a_lease_does_not_run_out_however_long_a_workload_takes(world: World, di
         assert leases.take(connection, CPU, "another", lease_s=60, attempts=2) is None
     thread.join(30)
     assert world.view(number)["attempts"] == 1
+
+
+def test_a_near_clone_names_what_it_comes_from_whichever_is_judged_first(world: World, dispatcher: Dispatcher) -> None:
+    body = "\n".join(f"    x{n} = {' '.join(WORDS[int(digit)] for digit in f'{n * 37:08o}')} 1" for n in range(40))
+    first = f"# verdict: PASSED 2.0\ndef run(hidden_states, weight, output):\n{body}\n"
+    other = first.replace("hidden_states", "a").replace("PASSED 2.0", "PASSED 2.1")
+    original = world.submit(first, name="original")["id"]
+    copied = world.submit(other, "bob", name="copied")["id"]
+    with world.database.write() as connection:  # the later one comes first
+        connection.execute(update(t.Submission).where(t.Submission.id == copied).values(priority=0))
+    assert work(world, dispatcher, copied)["state"] == "done"
+    assert world.view(original)["state"] == "queued"
+    assert world.view(copied)["solution"]["derived_from"] == "original"
+    assert work(world, dispatcher, original)["solution"]["derived_from"] is None
+    notes = [data for kind, data, _ in told(world.get(f"/api/v1/submissions/{copied}/events").text) if kind == "note"]
+    assert len(notes) == 1
+    assert "is in original as well" in notes[0]["text"]

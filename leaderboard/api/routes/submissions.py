@@ -35,7 +35,7 @@ EVENT = {
     "type": "object",
     "required": ["event", "data"],
     "properties": {
-        "event": {"enum": ["state", "verdict", "position"]},
+        "event": {"enum": ["state", "verdict", "note", "position"]},
         "data": {"type": "string", "contentMediaType": "application/json"},
         "id": {"type": "string"},
     },
@@ -129,7 +129,7 @@ async def watch(
     id: str,
     last: Annotated[str | None, Header(alias="Last-Event-ID", max_length=30)] = None,
 ) -> EventSourceResponse:
-    """Server-sent events until it has ended: `state` and `verdict` carry an id to resume by, `position` does not."""
+    """Server-sent events until it has ended: `position` carries no id to resume by, the others do."""
     after = int(last) if last and last.isascii() and last.isdigit() and len(last) < 19 else 0
     await run_in_threadpool(_see, service, id, who)
     service.waiters.check()
