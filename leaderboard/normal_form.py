@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 from functools import cache
-from keyword import kwlist
 from typing import Any, NamedTuple
 
 from kernelmill.trace_schema import Solution
@@ -205,20 +204,9 @@ def _is_idle(word: str, after: str) -> bool:
 
 @cache
 def _python_lexer() -> Any:
-    from pygments.lexer import inherit
     from pygments.lexers.python import PythonLexer
-    from pygments.token import Name, Operator, Punctuation, Text
 
-    # It asks forty patterns in turn, and what is most frequent comes last. Asked first, these find the same: spaces but
-    # those that begin a line, marks, and names that are neither keywords nor begin a text, as in r"".
-    words = "|".join(sorted({*kwlist, *SOFT, "lazy"}))
-    frequent = [
-        (r"(?<=[^\n])[^\S\n]+", Text),
-        (r"!=|==|<<|>>|:=|[-~+/*%=<>&^|]|\.(?!\d)", Operator),
-        (r"[]{}:(),;[]", Punctuation),
-        (rf"(?!(?:{words})\b)[A-Za-z_][A-Za-z0-9_]*(?![\w\"'])", Name),
-    ]
-    return type("Frequent", (PythonLexer,), {"tokens": {"root": [*frequent, inherit]}})()
+    return PythonLexer()
 
 
 @cache

@@ -9,10 +9,8 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pygments.lexers.python import PythonLexer
 
 from kernelmill.dataset.catalogue.pack import SHARED, solutions
-from kernelmill.leaderboard import normal_form
 from kernelmill.leaderboard.likeness import LEAST, NEAR, fingerprint, likeness
 from kernelmill.trace_schema import Solution
 from tests.builders import solution
@@ -291,28 +289,3 @@ def test_one_padded_file_does_not_hide_the_others() -> None:
     spec = {"language": "cpp", "entry_point": "kernel.cpp::run"}
     padded = solution(spec=spec, sources=[padding, {"path": "kernel.cpp", "content": NATIVE}])
     assert set(fingerprint(native(NATIVE))) <= set(fingerprint(padded))
-
-
-WORDS = "x match lazy import not in r rb f self é \" ' # { } ( . .5 1e3 0x1f -> := ! @ $ def from type %d lambda: None"
-FRAGMENTS = st.sampled_from([*WORDS.split(), '"""', "\\", "\n", " ", "\t", "not in"])
-
-
-@given(st.lists(FRAGMENTS, max_size=30).map("".join))
-@settings(max_examples=500, deadline=None)
-def test_what_is_frequent_is_read_first_and_not_otherwise(text: str) -> None:
-    same_roles(text)
-
-
-def test_shipped_python_is_read_as_ever() -> None:
-    for one in SHIPPED.values():
-        for text in one.files.values():
-            same_roles(text)
-
-
-def same_roles(text: str) -> None:
-    """Read by our lexer as by the one that it is made from."""
-    ours, theirs = (
-        [(place, normal_form._role(kind), value) for place, kind, value in lexer.get_tokens_unprocessed(text)]
-        for lexer in (normal_form._python_lexer(), PythonLexer())
-    )
-    assert ours == theirs

@@ -5,6 +5,7 @@ const place = document.getElementById("position");
 const count = document.getElementById("count");
 const verdicts = document.getElementById("verdicts");
 const problem = document.getElementById("problem");
+const note = document.getElementById("notes");
 const button = document.getElementById("cancel");
 const url = `/api/v1/submissions/${box.dataset.id}`;
 
@@ -37,6 +38,7 @@ function verdict(id, data) {
 function told(event) {
   const data = JSON.parse(event.data);
   if (event.type === "verdict") verdict(event.lastEventId, data);
+  if (event.type === "note") note.append(cell("p", data.text, "", "note"));
   if (event.type === "position") place.textContent = data.position ?? "–";
   if (event.type !== "state") return;
   const passed = data.outcome === "not_passed" ? ", not passed" : data.outcome ? ", passed" : "";
@@ -51,7 +53,7 @@ function told(event) {
 let stream;
 if (box.dataset.ended === "no") {
   stream = new EventSource(`${url}/events`);
-  for (const kind of ["state", "verdict", "position"]) stream.addEventListener(kind, told);
+  for (const kind of ["state", "verdict", "note", "position"]) stream.addEventListener(kind, told);
 }
 
 async function cancel() {
