@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic_core import to_json
 from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 
 from kernelmill.evaluator.admission import Admission, Listing
@@ -173,7 +174,7 @@ def _write(connection: Connection, place: Place, board: AnyRow, score: Score, hi
             version=board.version + 1,
             is_stale=False,
             summary=summary,
-            entries="\n".join(json.dumps(row, separators=(",", ":")) for row in rows.entries(score, hidden)),
+            entries=b"\n".join(to_json(row) for row in rows.entries(score, hidden)).decode(),
             authors=dump_standings(standings(score)),
             languages=dump_standings(standings(score, "language")),
             updated_at=now(),
@@ -235,7 +236,7 @@ def _listings(connection: Connection, place: Place) -> Listings:
     query = (
         select(own.hash, own.name, own.language, t.Author.name.label("author"))
         .join(t.Author, t.Author.id == own.author_id)
-        .where(own.hash.in_(shared) | ((own.definition == place.definition) & own.is_baseline))
+        .where(own.definition == place.definition, own.hash.in_(shared) | own.is_baseline)
         .where(own.hidden_at.is_(None), t.Author.banned_at.is_(None))
     )
     return {row.name: Listing(row.hash, row.author, row.language) for row in connection.execute(query)}

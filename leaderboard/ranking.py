@@ -102,7 +102,7 @@ class Rows(Sequence[dict[str, Any]]):
     """A board's rows, out of a line of JSON each: read when they are looked at, since a page shows few of many."""
 
     def __init__(self, lines: str) -> None:
-        self._lines = lines.splitlines()
+        self._lines = lines.split("\n") if lines else []
 
     def __len__(self) -> int:
         return len(self._lines)

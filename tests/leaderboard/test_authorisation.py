@@ -44,9 +44,6 @@ SUBMIT = "who submits"
 ADMIN = "administrators"
 MATRIX = {
     "GET /openapi.json": OPEN,
-    "GET /docs": OPEN,
-    "GET /docs/oauth2-redirect": OPEN,
-    "GET /redoc": OPEN,
     "GET /healthz": OPEN,
     "GET /readyz": OPEN,
     "GET /metrics": OPEN,

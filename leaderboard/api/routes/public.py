@@ -79,7 +79,7 @@ class TaskView(BaseModel):
 def index() -> dict[str, Any]:
     """What there is."""
     listed = [{"method": method, "path": path, "description": text} for method, path, text in ENDPOINTS]
-    return {"name": "KernelMill", "version": kernelmill.__version__, "docs": "/docs", "endpoints": listed}
+    return {"name": "KernelMill", "version": kernelmill.__version__, "docs": "/openapi.json", "endpoints": listed}
 
 
 @router.get("/health", response_model=dict[str, Any])
