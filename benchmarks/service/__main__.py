@@ -44,6 +44,7 @@ def main() -> None:
         start = time.perf_counter()
         names = [population.make_definition(number).name for number in range(of.definitions)]
         filling.rank(url, names, options.processes if kind == "postgresql" else 1)
+        filling.rest(database)
         setting["rank_s"] = round(time.perf_counter() - start, 1)
         print(f"filled in {setting['fill_s']} s, all boards ranked in {setting['rank_s']} s", flush=True)
         figures, lost = _measure(stack, url, database, of, tokens, options.seconds, options.workers)

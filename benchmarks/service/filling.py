@@ -40,10 +40,16 @@ def fill(database: Database, of: Population) -> dict[str, str]:
     for number, definition in enumerate(definitions):
         with database.write() as connection:
             _fill_definition(connection, definition, number, of, authors)
+    rest(database)
+    return {name: token for name, (_, token) in people.items()}
+
+
+def rest(database: Database) -> None:
+    """What a database does by itself once it was filled; else it would do it while something is measured."""
     if not database.is_sqlite:
         with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("vacuum analyze")
-    return {name: token for name, (_, token) in people.items()}
+            connection.exec_driver_sql("checkpoint")
 
 
 def rank(url: str, definitions: Sequence[str], processes: int) -> None:
