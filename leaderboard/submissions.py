@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, func, insert, or_, select, true, update
 
 from kernelmill.dataset import paths
 from kernelmill.evaluator.run import is_for
@@ -135,7 +135,8 @@ def check_quota(connection: Connection, who: Principal, device_model: str | None
     in_the_way = (
         select(t.Submission.created_at)
         .where(t.Submission.author_id == who.id, t.Submission.created_at > now() - timedelta(hours=1))
-        .where(model == device_model if device_model is not None else model.is_(None))
+        # One for any device takes the name of the device that takes it up, so it counts wherever it may come to lie.
+        .where(or_(model == device_model, model.is_(None)) if device_model is not None else true())
         .order_by(t.Submission.created_at.desc())
         .offset(max(1, allowed) - 1)
         .limit(1)

@@ -166,6 +166,8 @@ def test_a_quota_is_answered_with_when_to_come_back(world: World) -> None:
         moderation.set_quota(connection, 2, "alice", None, by="test")
     world.submit(scripted("PASSED", "a"))
     world.submit(scripted("PASSED", "b"))
+    world.judge()
+    world.judge()
     reply = world.post("/api/v1/submissions", submission(scripted("PASSED", "c")))
     assert reply.status_code == 429
     assert 3500 < int(reply.headers["retry-after"]) <= 3601
