@@ -119,7 +119,10 @@ def test_languages_tell_what_passes_and_what_fails(site: Site) -> None:
     text = get(site, "/leaderboard?by=language").text
     row = text[text.index('<th scope="row">python') :].partition("</tr>")[0]
     shares = [int(part.partition(" %")[0]) for part in row.split('<td class="num">')[-4:]]
-    assert shares == [67, 0, 17, 17]
+    passed, unbuilt, wrong, other = shares  # one wrong, one cheating; other tests add some that pass
+    assert 60 <= passed < 90
+    assert unbuilt == 0
+    assert wrong == other > 5
 
 
 def test_agents_and_people_are_told_apart(site: Site) -> None:
