@@ -58,11 +58,6 @@ class Conflict(Refused):
     title = "Conflict"
 
 
-class TooLarge(Refused):
-    status = 413
-    title = "Too large"
-
-
 class TooMany(Refused):
     status = 429
     title = "Too many requests"

@@ -23,6 +23,7 @@ JSON = "application/json"
 UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "It is as If-None-Match says"}}
 Limit = Annotated[int, Query(ge=1, le=500, description="Most items of a page.")]
 Cursor = Annotated[str | None, Query(max_length=600, description="`next` of the page before.")]
+Filter = Annotated[str | None, Query(max_length=255)]
 Key = Annotated[
     str | None,
     Header(alias="Idempotency-Key", min_length=1, max_length=255, description="The same key has one effect only."),

@@ -91,11 +91,11 @@ def test_a_cheat_is_off_the_board_also_when_it_was_found_in_private(world: World
 
 
 def test_what_fails_on_hidden_workloads_is_off_the_board_and_does_not_say_which(world: World) -> None:
-    number = world.submit(scripted("PASSED 2.0", "fit"), name="fit")["id"]
+    world.submit(scripted("PASSED 2.0", "fit"), name="fit")
     lease = world.take()
     assert lease is not None
     good = world.verdicts(lease)
-    bad = world.submit(scripted("SUSPECT", "other"), name="other")
+    world.submit(scripted("SUSPECT", "other"), name="other")
     other = world.take()
     assert other is not None
     hidden = world.verdicts(other)[-1].model_copy(update={"solution": "fit"})
@@ -109,7 +109,6 @@ def test_what_fails_on_hidden_workloads_is_off_the_board_and_does_not_say_which(
             traces.record(connection, lease, trace)
     world.refresh()
     assert rows(world)["fit"]["off_board"] == "SUSPECT on a hidden workload"
-    assert (number, bad["state"]) != (None, None)
 
 
 def test_hidden_and_banned_ones_leave_the_board_and_come_back(world: World) -> None:

@@ -72,6 +72,19 @@ class Service:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
+    def refused(self, *arguments: str, **env: str) -> str:
+        """What a command that exits with 2 says on stderr."""
+        done = subprocess.run(
+            self.command(*arguments),
+            env={**self.env, **env},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=200,
+        )
+        assert done.returncode == 2, done.stdout + done.stderr
+        return done.stderr
+
     def get(self, path: str) -> Any:
         return httpx2.get(self.address + path, timeout=30).json()
 
@@ -148,25 +161,10 @@ def test_a_hostile_submission_ends_as_its_verdict_and_the_service_is_untouched(
 
 def test_a_refusal_is_one_line_that_says_what_to_do(service: Service, tmp_path: Path) -> None:
     path = write(tmp_path, "mine", SOURCE + "# mine\n")
-    done = subprocess.run(
-        service.command("submit", path),
-        env={**service.env, "KERNELMILL_TOKEN": "km_wrong"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert done.stderr.strip() == "kernelmill: 401: the token is unknown, expired or revoked; ask for another one"
-    away = subprocess.run(
-        service.command("watch", "0" * 32, "--server", "http://127.0.0.1:9"),
-        env=service.env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    assert away.returncode == 2
-    assert "is not reached" in away.stderr
+    said = service.refused("submit", path, KERNELMILL_TOKEN="km_wrong")
+    assert said.strip() == "kernelmill: 401: the token is unknown, expired or revoked; ask for another one"
+    said = service.refused("watch", "0" * 32, "--server", "http://127.0.0.1:9")
+    assert "is not reached" in said
 
 
 def test_tokens_are_listed_without_their_secret_and_revoked(service: Service) -> None:
@@ -202,27 +200,11 @@ def test_the_first_administrators_token_is_its_owners_alone(service: Service) ->
 
 
 def test_nothing_wider_than_this_host_without_auth(service: Service) -> None:
-    done = subprocess.run(
-        service.command("serve", "--host", "0.0.0.0", "--no-auth"),
-        env=service.env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    assert "refusing to listen on 0.0.0.0 without auth" in done.stderr
+    said = service.refused("serve", "--host", "0.0.0.0", "--no-auth")
+    assert "refusing to listen on 0.0.0.0 without auth" in said
 
 
 def test_a_taken_port_is_said(service: Service) -> None:
     port = service.address.rpartition(":")[2]
-    done = subprocess.run(
-        service.command("serve", "--port", port),
-        env=service.env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode == 2
-    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+    said = service.refused("serve", "--port", port)
+    assert f"cannot listen on 127.0.0.1:{port}" in said

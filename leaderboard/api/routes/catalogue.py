@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from sqlalchemy import func, select
 
 from kernelmill.leaderboard import catalog
 from kernelmill.leaderboard.api.context import Reader, TheService
 from kernelmill.leaderboard.api.models import DefinitionItem, EditionItem, Listed, Page
-from kernelmill.leaderboard.api.replies import UNCHANGED, Cursor, Limit, decode_cursor, page, tagged
+from kernelmill.leaderboard.api.replies import UNCHANGED, Cursor, Filter, Limit, decode_cursor, page, tagged
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.errors import NotFound
 from kernelmill.trace_schema import Definition, Workload
 
 router = APIRouter(tags=["catalogue"], responses=UNCHANGED)
-Filter = Annotated[str | None, Query(max_length=255)]
 
 
 @router.get("/definitions", response_model=Page[DefinitionItem])

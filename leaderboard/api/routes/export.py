@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
 from kernelmill.leaderboard import exports
 from kernelmill.leaderboard.api.context import Reader, TheService
+from kernelmill.leaderboard.api.replies import Filter
 
 router = APIRouter(tags=["export"])
-Filter = Annotated[str | None, Query(max_length=255)]
 PARQUET = "application/vnd.apache.parquet"
 ARCHIVE = "application/gzip"
 

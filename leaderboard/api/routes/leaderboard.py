@@ -11,7 +11,17 @@ from sqlalchemy import Connection, func, select
 from kernelmill.leaderboard import apply_table, boards, ranking
 from kernelmill.leaderboard.api.context import Reader, Service, TheService
 from kernelmill.leaderboard.api.models import ApplyTable, DeviceItem, Heat, HistoryItem, Leaderboard, Listed, Page
-from kernelmill.leaderboard.api.replies import UNCHANGED, Cursor, Limit, decode_cursor, encode_cursor, has, page, tagged
+from kernelmill.leaderboard.api.replies import (
+    UNCHANGED,
+    Cursor,
+    Filter,
+    Limit,
+    decode_cursor,
+    encode_cursor,
+    has,
+    page,
+    tagged,
+)
 from kernelmill.leaderboard.boards import Place
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.types import now
@@ -31,7 +41,6 @@ class Wanted(NamedTuple):
     limit: int
 
 
-Filter = Annotated[str | None, Query(max_length=255)]
 FRESH_S = 60.0
 
 

@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from kernelmill.leaderboard import events, submissions, views
 from kernelmill.leaderboard.api.context import Reader, Service, Submitter, TheService
 from kernelmill.leaderboard.api.models import Page, State, SubmissionAccepted, SubmissionRequest, SubmissionView
-from kernelmill.leaderboard.api.replies import UNCHANGED, Cursor, Key, Limit, decode_cursor, once, page, tagged
+from kernelmill.leaderboard.api.replies import UNCHANGED, Cursor, Filter, Key, Limit, decode_cursor, once, page, tagged
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.engine import DatabaseUnreachable
 from kernelmill.leaderboard.errors import Invalid, TooMany
@@ -30,7 +30,6 @@ POLL_S = 0.25
 PLACE_S = 1.0
 """How often a watcher is told of a new place in the queue."""
 LONGEST_WAIT_S = 60.0
-Filter = Annotated[str | None, Query(max_length=255)]
 EVENT = {
     "type": "object",
     "required": ["event", "data"],

@@ -10,12 +10,11 @@ from sqlalchemy import select
 from kernelmill.leaderboard import traces
 from kernelmill.leaderboard.api.context import Reader, TheService
 from kernelmill.leaderboard.api.models import Page
-from kernelmill.leaderboard.api.replies import UNCHANGED, Cursor, Limit, decode_cursor, page, tagged
+from kernelmill.leaderboard.api.replies import UNCHANGED, Cursor, Filter, Limit, decode_cursor, page, tagged
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.trace_schema import Status, Trace, Verdict
 
 router = APIRouter(tags=["traces"], responses=UNCHANGED)
-Filter = Annotated[str | None, Query(max_length=255)]
 
 
 @router.get("/traces", response_model=Page[Trace])
