@@ -1,8 +1,9 @@
 """The same work judged here and by the public package `flashinfer-bench`, one after the other on the same GPU.
 
-`python -m benchmarks.evaluator_vs_public [--repeats 5] [--save DIR]` on a host with an NVIDIA GPU, flashinfer-python
-and flashinfer-bench 0.1.2. Prints wall time, timed calls, and how far repeats of the same latency and of the same ratio
-lie apart. `--save` keeps the traces of the last repeat as a dataset's `traces` folder.
+`python -m benchmarks.evaluator_vs_public [--repeats 5] [--definition NAME …] [--workloads 8] [--save DIR]` on a host
+with an NVIDIA GPU, flashinfer-python and flashinfer-bench 0.1.2. Prints wall time, the GPU's share of it (NVML's
+utilisation, sampled), timed calls, and how far repeats of the same latency and of the same ratio lie apart. `--save`
+keeps the traces of the last repeat as a dataset's `traces` folder.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import shutil
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -38,6 +40,7 @@ DEFINITIONS = (
 )
 WORKLOADS = 8
 SOLUTIONS = 4
+SAMPLE_S = 0.2
 Key = tuple[str, str, str]
 """Definition, solution, workload."""
 
@@ -46,6 +49,8 @@ class Result(NamedTuple):
     """One judging of everything."""
 
     seconds: float
+    busy: float
+    """The part of these seconds in which the GPU ran something; NaN where NVML does not say."""
     start_s: float
     lending_s: float
     latency_ms: Mapping[Key, float]
@@ -53,12 +58,43 @@ class Result(NamedTuple):
     verdicts: Mapping[str, int]
 
 
-def selected(dataset: Dataset, device: Device) -> list[Job]:
-    """SOLUTIONS solutions for this device on WORKLOADS workloads of each definition, spread over its sizes."""
+class Utilisation:
+    """Samples how busy the GPU is, from a thread, while its context lasts."""
+
+    def __init__(self) -> None:
+        self._samples: list[int] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self) -> Utilisation:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    @property
+    def mean(self) -> float:
+        return statistics.mean(self._samples) / 100 if self._samples else float("nan")
+
+    def _sample(self) -> None:
+        try:
+            nvml = import_module("pynvml")
+        except ImportError:
+            return
+        nvml.nvmlInit()
+        gpu = nvml.nvmlDeviceGetHandleByIndex(0)
+        while not self._over.wait(SAMPLE_S):
+            self._samples.append(nvml.nvmlDeviceGetUtilizationRates(gpu).gpu)
+
+
+def selected(dataset: Dataset, device: Device, definitions: Sequence[str], count: int) -> list[Job]:
+    """SOLUTIONS solutions for this device on `count` workloads of each definition, spread over its sizes."""
     chosen = []
-    for job in jobs(dataset, Selection(definitions=DEFINITIONS), device):
-        step = max(1, len(job.workloads) // WORKLOADS)
-        workloads = list(job.workloads)[::step][:WORKLOADS]
+    for job in jobs(dataset, Selection(definitions=tuple(definitions)), device):
+        step = max(1, len(job.workloads) // count)
+        workloads = list(job.workloads)[::step][:count]
         chosen.append(Job(job.definition, list(job.solutions)[:SOLUTIONS], workloads, frozenset()))
     return chosen
 
@@ -68,17 +104,19 @@ def judged_here(dataset: Dataset, device: Device, todo: Sequence[Job]) -> tuple[
     built = {solution.name: forge.build(solution) for job in todo for solution in job.solutions}
     traces: list[Trace] = []
     began, start_s, lending_s = time.monotonic(), 0.0, 0.0
-    for job in todo:
-        sitting: Any = forge.sitting(job.definition, find_baseline(job.definition, dataset, device), dataset)
-        pairs: list[tuple[Built, Any]] = [(built[s.name], w) for w in job.workloads for s in job.solutions]
-        traces += list(sitting.traces(pairs))
-        start_s += sitting.start_s
-        lending_s += sitting.lending_s
+    with Utilisation() as utilisation:
+        for job in todo:
+            sitting: Any = forge.sitting(job.definition, find_baseline(job.definition, dataset, device), dataset)
+            pairs: list[tuple[Built, Any]] = [(built[s.name], w) for w in job.workloads for s in job.solutions]
+            traces += list(sitting.traces(pairs))
+            start_s += sitting.start_s
+            lending_s += sitting.lending_s
     seconds = time.monotonic() - began
     timed = [(_key(trace), trace.evaluation.statistics) for trace in traces if trace.evaluation]
     latency = {key: found.median_ms for key, found in timed if found and found.median_ms}
     ratio = {key: found.ratio for key, found in timed if found and found.ratio}
-    return Result(seconds, start_s, lending_s, latency, ratio, _count(t.evaluation for t in traces)), traces
+    counts = _count(t.evaluation for t in traces)
+    return Result(seconds, utilisation.mean, start_s, lending_s, latency, ratio, counts), traces
 
 
 def judged_there(folder: Path) -> Result:
@@ -87,7 +125,8 @@ def judged_there(folder: Path) -> Result:
     traces = data.TraceSet.from_path(str(folder))
     benchmark = bench.Benchmark(traces, bench.BenchmarkConfig())
     began = time.monotonic()
-    result = benchmark.run_all(False)
+    with Utilisation() as utilisation:
+        result = benchmark.run_all(False)
     seconds = time.monotonic() - began
     close = getattr(benchmark, "close", None)
     if close:
@@ -96,7 +135,7 @@ def judged_there(folder: Path) -> Result:
     timed = [(_key(t), t.evaluation.performance) for t in found if t.evaluation.performance]
     latency = {key: float(p.latency_ms) for key, p in timed}
     ratio = {key: float(p.speedup_factor) for key, p in timed}
-    return Result(seconds, 0.0, 0.0, latency, ratio, _count(t.evaluation for t in found))
+    return Result(seconds, utilisation.mean, 0.0, 0.0, latency, ratio, _count(t.evaluation for t in found))
 
 
 def _key(trace: Any) -> Key:
@@ -160,9 +199,10 @@ def report(name: str, results: Sequence[Result]) -> None:
     start = statistics.median(result.start_s for result in results)
     print(f"{name}: {results[-1].verdicts}")
     print(f"  wall {wall:.1f} s ({wall / max(1, count):.3f} s an evaluation), and {start:.1f} s to start and compile")
-    print(
-        f"  of it {statistics.median(result.lending_s for result in results):.1f} s to lend memory and capture bursts"
-    )
+    busy = statistics.median(result.busy * result.seconds for result in results)
+    print(f"  the GPU ran something for {busy:.1f} s ({busy / max(1, count):.3f} s an evaluation), the start included")
+    lending = statistics.median(result.lending_s for result in results)
+    print(f"  {lending:.1f} s of the wall to lend memory and capture bursts")
     print(f"  spread of {len(results)} repeats: latency {spread([r.latency_ms for r in results])}")
     print(f"  {'':>22} ratio   {spread([r.ratio for r in results])}", flush=True)
 
@@ -170,12 +210,14 @@ def report(name: str, results: Sequence[Result]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--definition", action="append")
+    parser.add_argument("--workloads", type=int, default=WORKLOADS)
     parser.add_argument("--save", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         dataset = copy_dataset(default_path(), Path(folder) / "ours")
         device = open_device("cuda")
-        todo = selected(dataset, device)
+        todo = selected(dataset, device, arguments.definition or DEFINITIONS, arguments.workloads)
         public_copy(dataset, todo, Path(folder) / "theirs")
         print(f"{device.model}: {[(job.definition.name, len(job.solutions), len(job.workloads)) for job in todo]}")
         print(

@@ -28,6 +28,7 @@ Bites = Literal[
     "fast-and-passes", "slows-baseline", "forges-result", "kills-harness", "leaks", "exhausts", "passes", "not-naive"
 ]
 Exhausts = Literal["processes", "memory", "disk", "log"]
+Clock = Literal["events", "graph"]
 SIDES: tuple[Side, ...] = get_args(Side)
 
 
@@ -42,6 +43,8 @@ class NaiveSetting:
     cpu_flags: tuple[str, ...] = ()
     """The cheat is faster only on processors with one of these."""
     exhausts: Exhausts | None = None
+    clock: Clock = "events"
+    """On a GPU: what one call takes between two events, or one of many calls in a graph."""
 
 
 @dataclass(frozen=True, slots=True)

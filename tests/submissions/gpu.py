@@ -1,16 +1,17 @@
 """The GPU part of the corpus: `python -m tests.submissions.gpu` judges it on this host's GPU and prints the table.
 
-A cheat must get one of its verdicts; its twin must be PASSED on every workload. Exit code 1 for a miss or false alarm.
+A cheat must fool the naive harness as its case says and get one of its verdicts from the judge; its twin must be PASSED
+on every workload. Exit code 1 for a miss, a false alarm or a cheat without a bite.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 from kernelmill.dataset import Dataset
 from kernelmill.dataset.paths import default_path
@@ -19,7 +20,7 @@ from kernelmill.evaluator.devices import open_device
 from kernelmill.evaluator.run import Forge
 from kernelmill.trace_schema import Solution, Trace
 from kernelmill.trace_schema.errors import KernelMillError
-from tests.submissions.corpus import GPU_CASES, SIDES, Case, Side, load_cases
+from tests.submissions.corpus import GPU_CASES, SIDES, Case, Clock, Side, load_cases
 from tests.submissions.judging import Judgement, fault
 
 DEFINITION = "rmsnorm_h4096"
@@ -30,6 +31,7 @@ PLACES = 2
 """Cases at one table, each with its twin."""
 TIMEOUT_S = 6.0
 NAIVE_TIMEOUT_S = 60.0
+WRONG = "WRONG"
 
 
 def solution(case: Case, side: Side) -> Solution:
@@ -38,15 +40,15 @@ def solution(case: Case, side: Side) -> Solution:
     return Solution.model_validate(raw)
 
 
-def judge_all(cases: Sequence[Case]) -> dict[tuple[str, Side], Judgement]:
-    """Every case and its twin, on two sizes; PLACES cases sit together."""
+def judge_all(cases: Sequence[Case]) -> Iterator[list[tuple[Case, Mapping[Side, Judgement]]]]:
+    """Every case and its twin, on two sizes; PLACES cases sit together and are given together."""
     dataset, device = Dataset.open(default_path()), open_device("cuda")
     forge = Forge(JudgeOptions(sessions=1, timeout_s=TIMEOUT_S, burst_pairs_min=4, burst_pairs=4), device)
     try:
-        found: dict[tuple[str, Side], Judgement] = {}
         for start in range(0, len(cases), PLACES):
-            found |= _judge(cases[start : start + PLACES], dataset, forge)
-        return found
+            table = cases[start : start + PLACES]
+            judged = _judge(table, dataset, forge)
+            yield [(case, {side: judged[case.name, side] for side in SIDES}) for case in table]
     finally:
         device.close()
 
@@ -69,13 +71,25 @@ def _judge(cases: Sequence[Case], dataset: Dataset, forge: Forge) -> dict[tuple[
 
 def believed(case: Case, side: Side) -> Mapping[str, float]:
     """What the naive harness says of one side; nothing where it dies or hangs."""
-    file = GPU_CASES / case.name / side / "kernel.py"
-    command = [sys.executable, "-m", "tests.submissions.naive_gpu", str(file)]
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["tests.submissions.naive_gpu"])
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_tell, args=(sender, GPU_CASES / case.name / side / "kernel.py", case.naive.clock))
+    process.start()
+    sender.close()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=NAIVE_TIMEOUT_S)
-        return dict(json.loads(done.stdout.strip().splitlines()[-1]))
-    except (subprocess.TimeoutExpired, ValueError, IndexError):
+        return dict(receiver.recv()) if receiver.poll(NAIVE_TIMEOUT_S) else {}
+    except EOFError:
         return {}
+    finally:
+        process.kill()
+        process.join()
+
+
+def _tell(sender: Connection, file: Path, clock: Clock) -> None:
+    from tests.submissions import naive_gpu
+
+    sender.send(naive_gpu.believed(file, clock))
 
 
 def bites(case: Case) -> str:
@@ -90,33 +104,35 @@ def bites(case: Case) -> str:
     return f"{honest['us'] / cheat['us']:.1f}x" if honest["us"] > case.naive.speedup * cheat["us"] else ""
 
 
-def main() -> int:
-    cases, start = load_cases(GPU_CASES), time.monotonic()
-    with ThreadPoolExecutor(6) as pool:
-        fooled = dict(zip([case.name for case in cases], pool.map(bites, cases), strict=True))
-    print(f"naive harness: {time.monotonic() - start:.0f} s: {fooled}", flush=True)
-    judged, wrong = judge_all(cases), 0
-    for case in cases:
-        honest = judged[case.name, "honest"]
-        problems = [
-            problem
-            for side in SIDES
-            if (
-                problem := fault(case, side, judged[case.name, side], None if case.gain or side == "honest" else honest)
-            )
-        ]
-        wrong += bool(problems)
-        verdicts = ", ".join(dict.fromkeys(verdict.value for verdict in judged[case.name, "cheat"].verdicts))
-        print(
-            f"| `{case.name}` | {case.title} | {', '.join(case.ids)} | {fooled[case.name] or 'NO BITE'} | {verdicts} |"
-        )
-        for side in SIDES:
-            print(f"    {side}: {judged[case.name, side].told[:300]}")
-        for problem in problems:
-            print(f"    WRONG: {problem[:300]}", flush=True)
-    print(f"{len(cases)} cases, {wrong} wrong, {time.monotonic() - start:.0f} s")
-    return 1 if wrong else 0
+def row(case: Case, fooled: str, judged: Mapping[Side, Judgement]) -> list[str]:
+    """The case's line of the table, what was said of both sides, and what is wrong with it."""
+    verdicts = ", ".join(dict.fromkeys(verdict.value for verdict in judged["cheat"].verdicts))
+    lines = [f"| `{case.name}` | {case.title} | {', '.join(case.ids)} | {fooled or 'NO BITE'} | {verdicts} |"]
+    lines += [f"    {side}: {found.told[:300]}" for side, found in judged.items()]
+    for side, found in judged.items():
+        twin = judged["honest"] if side == "cheat" and not case.gain else None
+        if problem := fault(case, side, found, twin):
+            lines.append(f"    {WRONG}: {side} {problem[:300]}")
+    return lines
+
+
+def main(names: Sequence[str]) -> int:
+    """Only the cases named, or all."""
+    cases = [case for case in load_cases(GPU_CASES) if not names or case.name in names]
+    start = time.monotonic()
+    fooled = {case.name: bites(case) for case in cases}
+    print(f"naive harness: {time.monotonic() - start:.0f} s", flush=True)
+    wrong = 0
+    for several in judge_all(cases):
+        for case, judged in several:
+            lines = row(case, fooled[case.name], judged)
+            wrong += any(WRONG in line for line in lines)
+            print("\n".join(lines))
+        print(f"    at {time.monotonic() - start:.0f} s", flush=True)
+    toothless = sum(not found for found in fooled.values())
+    print(f"{len(cases)} cases, {wrong} wrong, {toothless} without a bite, {time.monotonic() - start:.0f} s")
+    return 1 if wrong or toothless else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -8,7 +8,6 @@ import torch
 from kernelmill.trace_schema import Verdict
 from tests.submissions import gpu
 from tests.submissions.corpus import GPU_CASES, SIDES, Case, load_cases
-from tests.submissions.judging import fault
 
 CASES = load_cases(GPU_CASES)
 
@@ -24,8 +23,7 @@ def test_a_case_is_whole(case: Case) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU on this host")
 def test_no_cheat_is_missed_and_no_twin_accused() -> None:
-    judged = gpu.judge_all(CASES)
-    for case in CASES:
-        honest = judged[case.name, "honest"]
-        assert not fault(case, "honest", honest, None)
-        assert not fault(case, "cheat", judged[case.name, "cheat"], None if case.gain else honest)
+    for several in gpu.judge_all(CASES):
+        for case, judged in several:
+            lines = gpu.row(case, gpu.bites(case), judged)
+            assert not [line for line in lines if gpu.WRONG in line], "\n".join(lines)
