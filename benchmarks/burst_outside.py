@@ -38,6 +38,7 @@ Call = Callable[[], object]
 class Row(NamedTuple):
     """Microseconds of a call, thrice."""
 
+    name: str
     judge: float
     outside: float
     cupti: float
@@ -116,10 +117,10 @@ def cupti_us(graph: Any, calls: int) -> float:
     return float(sum(event.device_time_total for event in events)) / calls
 
 
-def outside(
+def graphs(
     solution: Solution, definition: Definition, workload: Workload, dataset: Dataset, device: Device
-) -> tuple[float, float]:
-    """The slope and CUPTI's sum."""
+) -> tuple[Any, Any, int, int]:
+    """A short and a long graph with the number of calls in each."""
     import torch
 
     planned = plan(make_case(definition, workload, dataset), device)
@@ -128,8 +129,7 @@ def outside(
         calls[0]()
         torch.cuda.synchronize()
         _, short, long = planned.lengths
-        few, many = captured(calls[:short]), captured(calls[:long])
-        return slope_us(few, many, long - short, device), cupti_us(many, long)
+        return captured(calls[:short]), captured(calls[:long]), short, long
 
 
 def judged(solution: Solution, definition: Definition, workloads: Sequence[Workload], dataset: Dataset) -> list[float]:
@@ -146,24 +146,33 @@ def judged(solution: Solution, definition: Definition, workloads: Sequence[Workl
 
 
 def main() -> None:
-    dataset, rows = Dataset.open(default_path()), []
-    print(f"{'solution':<36} {'axes':<24} {'judge us':>9} {'outside':>9} {'CUPTI':>9} {'judge/outside':>14}")
+    dataset = Dataset.open(default_path())
+    todo, judge = [], []
     for name in SOLUTIONS:
         solution = dataset.solution(name)
         definition = dataset.definition(solution.definition)
         every = list(dataset.workloads(definition))
         workloads = every[:: max(1, len(every) // WORKLOADS)][:WORKLOADS]
-        times = judged(solution, definition, workloads, dataset)
-        device = open_device("cuda")
-        for workload, judge in zip(workloads, times, strict=True):
-            row = Row(judge, *outside(solution, definition, workload, dataset, device))
-            rows.append(row)
-            print(
-                f"{name:<36} {dict(workload.axes)!s:<24} {row.judge:9.2f} {row.outside:9.2f} {row.cupti:9.2f} "
-                f"{row.judge / row.outside:14.3f}",
-                flush=True,
-            )
-        device.close()
+        judge += judged(solution, definition, workloads, dataset)
+        todo += [(solution, definition, workload) for workload in workloads]
+    device = open_device("cuda")
+    outside = []
+    for one in todo:
+        few, many, short, long = graphs(*one, dataset, device)
+        outside.append(slope_us(few, many, long - short, device))
+    cupti = []  # last of all: once its tracing was on, launches take longer for the rest of a process's life
+    for one in todo:
+        _, many, _, long = graphs(*one, dataset, device)
+        cupti.append(cupti_us(many, long))
+    device.close()
+    report([Row(f"{s.name} {dict(w.axes)}", *us) for (s, _, w), *us in zip(todo, judge, outside, cupti, strict=True)])
+
+
+def report(rows: Sequence[Row]) -> None:
+    print(f"{'solution, axes':<60} {'judge us':>9} {'outside':>9} {'CUPTI':>9} {'judge/outside':>14}")
+    for row in rows:
+        ratio = row.judge / row.outside
+        print(f"{row.name:<60} {row.judge:9.2f} {row.outside:9.2f} {row.cupti:9.2f} {ratio:14.3f}")
     apart = sorted(abs(row.judge / row.outside - 1) for row in rows)
     print(f"judge and outside lie {statistics.median(apart):.1%} apart in the median, {apart[-1]:.1%} at most")
 

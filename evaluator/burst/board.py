@@ -29,6 +29,8 @@ MEMORY_SHARE = 8
 RESERVE_SHARE = 16
 """This part of the device's memory is left to the judge."""
 PROBES = 3
+SETTLE_STEP_S, SETTLED_S, SETTLE_DEADLINE_S = 0.05, 0.5, 15.0
+"""A driver gives a dead worker's memory back by and by: free memory counts once it has not grown for so long."""
 LATE_SHARE, LATE_S = 3.0, 1e-4
 """The last writes before a burst took so many times as long as the quickest ones, and this much longer: not alone."""
 
@@ -159,9 +161,15 @@ class Board:
         """Whether less memory is left than the judge itself may come to need."""
         return self._device.free_bytes() < self._device.memory_bytes // RESERVE_SHARE
 
-    @property
-    def free_bytes(self) -> int:
-        return self._device.free_bytes()
+    def settled_free_bytes(self) -> int:
+        """Free bytes of the device, once they grow no more."""
+        free, since, begin = self._device.free_bytes(), time.monotonic(), time.monotonic()
+        while time.monotonic() < min(since + SETTLED_S, begin + SETTLE_DEADLINE_S):
+            time.sleep(SETTLE_STEP_S)
+            if (now := self._device.free_bytes()) > free:
+                since = time.monotonic()
+            free = now
+        return free
 
     def is_busy(self) -> bool:
         """Whether the device does something else than the judge's work now: its own takes longer than it ever did."""
@@ -180,6 +188,15 @@ class Board:
         for name, value in self.contents.fixed.items():
             yield (self._region.words(name) != bits_of(value, value.nbytes)).any()
         yield from self._region.broken_guards()
+
+    def is_altered(self) -> bool:
+        """Whether anybody wrote into what all slots hold, inputs exposed; waits for the device."""
+        return any(bool(flag) for flag in list(self.altered(max(self.lengths))))
+
+    def mend(self) -> None:
+        """Write anew what only the judge may write and no `expose` writes."""
+        self._region.adopt(self._layout)
+        self._fill_fixed()
 
     def request(self, own: Region, layout: Layout, *, passed: bool) -> tuple[Burst, list[int]]:
         """The message and descriptors that lend this workload to a worker's target 0.

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from kernelmill.evaluator.burst.board import Board, VerifiedSet
-from kernelmill.evaluator.burst.seat import BurstSeat, Played
+from kernelmill.evaluator.burst.seat import WROTE_INPUTS, BurstSeat, Played
 from kernelmill.evaluator.compare.base import Expectation
 from kernelmill.evaluator.judge import Outcome
 from kernelmill.evaluator.options import JudgeOptions
@@ -135,39 +135,60 @@ class BurstMatch:
                 one.captured &= seat.captured
             except Rejected as error:
                 self._reject(one, error)
+        self._find_writers()
         board.scrub()
         self._evict()
+
+    def _find_writers(self) -> None:
+        """Seated side by side, nobody can be blamed for what was written: seat one by one who may have, and look."""
+        if not self._board.is_altered():
+            return
+        for one in shuffled(self._playing):
+            self._board.mend()
+            for seat in one.seats:
+                seat.drop()
+            self._seat_again(one)
+        self._board.mend()
 
     def _evict(self) -> None:
         """Where memory has become short, find out who holds it by letting go of one contestant's workers at a time."""
         board = self._board
+        if not board.is_short:
+            return
+        free = board.settled_free_bytes()
         for one in shuffled(self._playing):
             if not board.is_short:
                 return
-            before, log = board.free_bytes, one.seats[0].log
+            log = one.seats[0].log
             for seat in one.seats:
                 seat.drop()
-            given = board.free_bytes - before
-            if given > HOG_BYTES:
-                reason = f"exceeded its device memory limit: its workers held {given >> 20} MiB"
+            before, free = free, board.settled_free_bytes()
+            if free - before > HOG_BYTES:
+                reason = f"exceeded its device memory limit: its workers held {free - before >> 20} MiB"
                 one.reject(Rejected(Verdict.RESOURCE_EXCEEDED, reason, log))
                 continue
             self._seat_again(one)
+            free = board.settled_free_bytes()
         if board.is_short:
             raise InternalError(
-                f"only {board.free_bytes >> 20} MiB of the device's memory are left, and no solution holds them; "
+                f"only {free >> 20} MiB of the device's memory are left, and no solution holds them; "
                 "free it and run again"
             )
 
     def _seat_again(self, one: Contestant) -> None:
-        self._board.contents.draw(max(self._board.lengths), {})
-        self._board.expose(max(self._board.lengths))
+        """By itself, so that what was written meanwhile was written by it."""
+        board = self._board
+        board.contents.draw(max(board.lengths), {})
+        board.expose(max(board.lengths))
         try:
             for seat in one.seats:
-                seat.prepare(self._board)
+                seat.prepare(board)
+            if board.is_altered():
+                raise Rejected(Verdict.CHEAT_DETECTED, WROTE_INPUTS, one.seats[0].log)
         except Rejected as error:
+            board.mend()
             self._reject(one, error)
-        self._board.scrub()
+        board.scrub()
 
     def _reject(self, one: Contestant, error: Rejected) -> None:
         if one is self._baseline:
@@ -227,6 +248,11 @@ class BurstMatch:
         late = board.late
         try:
             played = seat.play(number, audit=audit)
+        except Rejected:
+            if board.is_busy():
+                seat.drop()
+            board.mend()
+            raise
         finally:
             board.scrub()
         one.late += board.late - late
@@ -234,6 +260,7 @@ class BurstMatch:
         if board.is_busy():
             log = seat.log
             seat.drop()
+            board.mend()
             raise Rejected(Verdict.SUSPECT, "disturbs: the device went on working after its turn", log)
         return played
 

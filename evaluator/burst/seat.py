@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PEEKS = 4096
 """Words of each output that are looked at the moment a burst is done."""
+WROTE_INPUTS = "inputs: wrote into memory that it may only read"
 MIN_POISONED_BITS = 32
 """Words narrower than this equal the poison by chance, so only an output that holds nothing else counts."""
 
@@ -143,7 +144,7 @@ class BurstSeat(WorkerSeat):
         if guards:
             raise Rejected(Verdict.CHEAT_DETECTED, "guard_band: wrote outside its outputs", log)
         if inputs:
-            raise Rejected(Verdict.CHEAT_DETECTED, "inputs: wrote into memory that it may only read", log)
+            raise Rejected(Verdict.CHEAT_DETECTED, WROTE_INPUTS, log)
         if late:
             raise Rejected(Verdict.CHEAT_DETECTED, "async_output: wrote outputs after it had said done", log)
         if audit or unwritten:

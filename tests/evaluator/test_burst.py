@@ -10,10 +10,11 @@ from kernelmill.evaluator import JudgeOptions
 from kernelmill.evaluator.burst.sitting import BurstSitting
 from kernelmill.evaluator.cost import Work
 from kernelmill.evaluator.devices.cpu import Cpu
+from kernelmill.evaluator.memory import Buffer
 from kernelmill.evaluator.run import Forge
 from kernelmill.evaluator.sandbox import Limits, open_sandbox, probe
 from kernelmill.evaluator.sitting import Built
-from kernelmill.trace_schema import Definition, Solution, Trace, Workload
+from kernelmill.trace_schema import Definition, Solution, Trace, Verdict, Workload
 from tests.builders import raw_solution
 from tests.evaluator.test_judge import DEFINITION, HONEST, SOURCES, WORKLOADS
 
@@ -48,6 +49,13 @@ class Pretender(Cpu):
         return 0.0
 
 
+class Lender(Pretender):
+    """As a GPU does, it lends memory to read that a worker can write to."""
+
+    def lend(self, size: int, *, writable: bool) -> Buffer:
+        return Buffer(size, writable=True)
+
+
 def a_solution(name: str, source: str, passing: bool) -> Solution:
     raw = raw_solution(name=name, sources=[{"path": "main.py", "content": source}])
     raw["spec"] |= {"destination_passing_style": passing, "language": "python", "entry_point": "main.py::run"}
@@ -55,7 +63,10 @@ def a_solution(name: str, source: str, passing: bool) -> Solution:
 
 
 def judge(
-    solutions: Sequence[Solution], workloads: Sequence[Workload] = WORKLOADS, definition: Definition = DEFINITION
+    solutions: Sequence[Solution],
+    workloads: Sequence[Workload] = WORKLOADS,
+    definition: Definition = DEFINITION,
+    device: Cpu | None = None,
 ) -> dict[str, list[Trace]]:
     options = JudgeOptions(sessions=1, timeout_s=4.0, limits=Limits(memory_bytes=2 << 30, processes=64))
     forge = Forge(options)
@@ -67,7 +78,7 @@ def judge(
         open_sandbox(),
         options,
         None,
-        Pretender(),
+        device or Pretender(),
     )
     found: dict[str, list[Trace]] = {solution.name: [] for solution in solutions}
     built = forge.build_all(solutions)
@@ -103,3 +114,28 @@ def test_a_trace_says_by_which_clock_it_was_timed() -> None:
     times, evidence = trace.evaluation.statistics, trace.evaluation.evidence
     assert times and times.n == JudgeOptions().burst_pairs_min and times.median_ms and times.ratio
     assert evidence and "eager burst" in (evidence.clock or "") and (evidence.verified_calls or 0) > 30
+
+
+ONCE = """\
+import os, torch
+
+done = []
+
+def run(x, w, out):
+    out.copy_(torch.nn.functional.rms_norm(x, w.shape, w, 1e-5))
+    done.append(0)
+    if len(done) == {call}:
+        {target}.add_(1)
+"""
+
+
+@pytest.mark.parametrize("target", ["x", "w"])
+@pytest.mark.parametrize("call", [1, 40], ids=["when seated", "in its turn"])
+def test_who_writes_to_inputs_is_found_and_harms_nobody(target: str, call: int) -> None:
+    """Its neighbours share that memory, the baseline too."""
+    writer = a_solution("writer", ONCE.format(call=call, target=target), True)
+    found = judge([writer, a_solution("honest", HONEST + "\n", True)], WORKLOADS[:1], device=Lender())
+    (trace,) = found["writer"]
+    assert trace.evaluation and trace.evaluation.effective_verdict is Verdict.CHEAT_DETECTED
+    assert "inputs: wrote" in (trace.evaluation.reason or "")
+    assert [trace.passed for trace in found["honest"]] == [True]

@@ -29,7 +29,7 @@ BASELINE = "torch_fused_rmsnorm_h4096"
 ROWS = (64, 512)
 PLACES = 2
 """Cases at one table, each with its twin."""
-TIMEOUT_S = 6.0
+OPTIONS = JudgeOptions(sessions=1, timeout_s=6.0, start_timeout_s=25.0, burst_pairs_min=4, burst_pairs=4)
 NAIVE_TIMEOUT_S = 60.0
 WRONG = "WRONG"
 
@@ -43,7 +43,7 @@ def solution(case: Case, side: Side) -> Solution:
 def judge_all(cases: Sequence[Case]) -> Iterator[list[tuple[Case, Mapping[Side, Judgement]]]]:
     """Every case and its twin, on two sizes; PLACES cases sit together and are given together."""
     dataset, device = Dataset.open(default_path()), open_device("cuda")
-    forge = Forge(JudgeOptions(sessions=1, timeout_s=TIMEOUT_S, burst_pairs_min=4, burst_pairs=4), device)
+    forge = Forge(OPTIONS, device)
     try:
         for start in range(0, len(cases), PLACES):
             table = cases[start : start + PLACES]
@@ -94,9 +94,11 @@ def _tell(sender: Connection, file: Path, clock: Clock) -> None:
 
 def bites(case: Case) -> str:
     """How the naive harness is fooled, or "" where it is not though the case says so."""
-    if case.bites not in ("fast-and-passes", "passes"):
+    if case.bites not in ("fast-and-passes", "passes", "kills-harness"):
         return "not tried"
     cheat, honest = (believed(case, side) for side in SIDES)
+    if case.bites == "kills-harness":
+        return "dies" if honest.get("correct") and not cheat else ""
     if not cheat.get("correct") or not honest.get("correct"):
         return ""
     if case.bites == "passes":

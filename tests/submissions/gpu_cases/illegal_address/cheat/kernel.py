@@ -19,14 +19,6 @@ def launch(x, weight, out, calls=1, apart_x=0, apart_out=0):
     norm_rows[(rows * calls,)](x, weight, out, apart_x, apart_out, rows, width, num_warps=8)
 
 
-class Nowhere:
-    dtype = torch.bfloat16
-    shape = (1, 4096)
-
-    def data_ptr(self):
-        return 1 << 44
-
-
 def run(x, weight, out):
     launch(x, weight, out)
-    norm_rows[(1,)](Nowhere(), weight, out, 0, 0, 1, 4096, num_warps=8)
+    norm_rows[(2,)](x, weight, out, 1 << 43, 0, 1, 4096, num_warps=8)  # its second program reads 16 TiB further on
