@@ -103,21 +103,26 @@ def weighted_speedup(calls_ms: Mapping[str, float], ratios: Mapping[str, Ratio])
 
 def barred(findings: Findings) -> dict[str, str]:
     """Which solutions may be neither used nor ranked, by name, and why."""
-    public = calls_ms(findings.public, findings.baseline_ms)
-    charges = {name: record.barred or _overfit(record, findings, public) for name, record in findings.records.items()}
+    public, hidden = (calls_ms(part, findings.baseline_ms) for part in (findings.public, findings.hidden))
+    uuids = [workload.uuid for workload in findings.hidden]
+    charges = {
+        name: record.barred or _overfit(record, uuids, public, hidden) for name, record in findings.records.items()
+    }
     return {name: charge for name, charge in charges.items() if charge}
 
 
-def _overfit(record: Record, findings: Findings, public: Mapping[str, float]) -> str | None:
-    judged = [workload for workload in findings.hidden if workload.uuid in record.findings]
+def _overfit(
+    record: Record, uuids: Sequence[str], public: Mapping[str, float], hidden: Mapping[str, float]
+) -> str | None:
+    judged = [uuid for uuid in uuids if uuid in record.findings]
     if not judged:
         return None
-    failed = sum(not record.findings[workload.uuid].passed for workload in judged)
+    failed = sum(not record.findings[uuid].passed for uuid in judged)
     if failed:
         return f"SUSPECT (overfit): {failed} of {len(judged)} hidden workloads did not pass"
     ratios = {uuid: finding.ratio for uuid, finding in record.findings.items() if finding.ratio}
     seen = weighted_speedup(public, ratios)
-    unseen = weighted_speedup(calls_ms(judged, findings.baseline_ms), ratios)
+    unseen = weighted_speedup({uuid: hidden[uuid] for uuid in judged if uuid in hidden}, ratios)
     if unseen.hi < OVERFIT * seen.lo:
         return f"SUSPECT (overfit): {unseen.point:.2f}x on hidden workloads, {seen.point:.2f}x on public ones"
     return None

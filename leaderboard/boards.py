@@ -29,6 +29,8 @@ from kernelmill.leaderboard.db.types import AnyRow, now
 from kernelmill.trace_schema import Definition, Solution, Trace, Workload
 from kernelmill.trace_schema.errors import InternalError
 
+TOP = 50
+"""Entries of a board that lie apart from the others."""
 KEPT_BOARDS = 8
 """A submission's verdicts come one after the other. More would make each collection of garbage longer."""
 Listings = Mapping[str, Listing]
@@ -166,6 +168,7 @@ def _score(place: Place, ground: Ground, shares: Mapping[str, Share], listings: 
 
 def _write(connection: Connection, place: Place, board: AnyRow, score: Score, hidden: Collection[str]) -> None:
     summary = json.dumps(rows.summary(score), separators=(",", ":"))
+    lines = [to_json(row).decode() for row in rows.entries(score, hidden)]
     connection.execute(
         update(t.Board)
         .where(*_at(t.Board, place))
@@ -174,7 +177,9 @@ def _write(connection: Connection, place: Place, board: AnyRow, score: Score, hi
             version=board.version + 1,
             is_stale=False,
             summary=summary,
-            entries=b"\n".join(to_json(row) for row in rows.entries(score, hidden)).decode(),
+            size=len(lines),
+            top="\n".join(lines[:TOP]),
+            rest="\n".join(lines[TOP:]),
             authors=dump_standings(standings(score)),
             languages=dump_standings(standings(score, "language")),
             updated_at=now(),
@@ -298,5 +303,5 @@ def _at(table: type[t.Share] | type[t.Board], place: Place) -> list[ColumnElemen
 
 def _content(connection: Connection, place: Place) -> Sequence[Any]:
     own = t.Board
-    query = select(own.summary, own.entries, own.authors, own.languages).where(*_at(own, place))
+    query = select(own.summary, own.size, own.top, own.rest, own.authors, own.languages).where(*_at(own, place))
     return tuple(connection.execute(query).one())

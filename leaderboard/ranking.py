@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 from pydantic_core import from_json
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, literal, select
 
 from kernelmill.evaluator.authors import load_standings, rank_authors
-from kernelmill.leaderboard import rows
+from kernelmill.leaderboard import boards, rows
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.errors import NotFound
 
@@ -99,13 +99,17 @@ def tag(parts: Sequence[Any]) -> str:
 
 
 class Rows(Sequence[dict[str, Any]]):
-    """A board's rows, out of a line of JSON each: read when they are looked at, since a page shows few of many."""
+    """A board's rows, out of a line of JSON each: read when they are looked at, since a page shows few of many.
 
-    def __init__(self, lines: str) -> None:
-        self._lines = lines.split("\n") if lines else []
+    Of `size` rows the first may be all that is here; to look at others raises IndexError.
+    """
+
+    def __init__(self, lines: Sequence[str], size: int) -> None:
+        self._lines = lines
+        self._size = size
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return self._size
 
     @overload
     def __getitem__(self, at: int) -> dict[str, Any]: ...
@@ -115,7 +119,7 @@ class Rows(Sequence[dict[str, Any]]):
 
     def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
         if isinstance(at, slice):
-            return [from_json(line) for line in self._lines[at]]
+            return [self[each] for each in range(*at.indices(self._size))]
         row: dict[str, Any] = from_json(self._lines[at])
         return row
 
@@ -125,18 +129,22 @@ class Ranking:
 
     def __init__(self) -> None:
         self._boards = Kept(KEPT_BOARDS)
+        self._tops = Kept()
         self._summaries = Kept()
         self._standings = Kept()
 
-    def board(self, connection: Connection, edition: int, head: Head) -> dict[str, Any]:
-        """`summary` and `entries`, which are `Rows`, of one board."""
+    def board(self, connection: Connection, edition: int, head: Head, end: int | None = None) -> dict[str, Any]:
+        """`summary` and `entries`, which are `Rows`, of one board; at least the entries before `end`, or all."""
+        whole = end is None or end > boards.TOP
 
         def make() -> dict[str, Any]:
             own = t.Board
-            row = connection.execute(select(own.summary, own.entries).where(*_is(head, edition))).one()
-            return {"summary": from_json(row.summary), "entries": Rows(row.entries)}
+            columns = (own.summary, own.size, own.top, own.rest if whole else literal("").label("rest"))
+            row = connection.execute(select(*columns).where(*_is(head, edition))).one()
+            lines = [line for part in (row.top, row.rest) if part for line in part.split("\n")]
+            return {"summary": from_json(row.summary), "entries": Rows(lines, row.size)}
 
-        found: dict[str, Any] = self._boards.get((edition, head), make)
+        found: dict[str, Any] = (self._boards if whole else self._tops).get((edition, head), make)
         return found
 
     def summary(self, connection: Connection, edition: int, head: Head) -> dict[str, Any]:
@@ -165,8 +173,8 @@ class Ranking:
             query = select(own.definition, column.label("body")).where(
                 own.edition_id == edition, own.device_model == heads[0].device_model
             )
-            boards = {row.definition: load_standings(row.body) for row in connection.execute(query)}
-            return [rows.standing(row) for row in rank_authors({name: boards.get(name, {}) for name in listed})]
+            held = {row.definition: load_standings(row.body) for row in connection.execute(query)}
+            return [rows.standing(row) for row in rank_authors({name: held.get(name, {}) for name in listed})]
 
         found: list[dict[str, Any]] = self._standings.get((edition, by, op_type, tuple(heads)), make)
         return found

@@ -16,6 +16,8 @@ from kernelmill.leaderboard.settings import Settings
 
 SITE = "kernelmill.web.site"
 """It lies above this package, so it is asked for by name."""
+KEEP_ALIVE_S = 75
+"""Longer than clients and proxies keep an idle connection (60 s is usual): else some requests meet its end."""
 
 
 def main() -> None:
@@ -25,7 +27,14 @@ def main() -> None:
     app = create_app(settings, Database(settings.url))
     import_module(SITE).install(app)
     settle()
-    uvicorn.run(app, fd=int(sys.argv[1]), log_config=None, server_header=False, timeout_graceful_shutdown=5)
+    uvicorn.run(
+        app,
+        fd=int(sys.argv[1]),
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+        timeout_keep_alive=KEEP_ALIVE_S,
+    )
 
 
 if __name__ == "__main__":

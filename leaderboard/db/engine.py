@@ -40,9 +40,13 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection that sees one state of things throughout. Raises DatabaseUnreachable."""
+        """A connection on which, in SQLite, all queries see one state of things. Raises DatabaseUnreachable.
+
+        PostgreSQL's see what was committed when each began, in a transaction or not; without one nothing is begun and
+        rolled back over the network.
+        """
         with _named(self.url), self.engine.connect() as connection:
-            yield connection
+            yield connection if self.is_sqlite else connection.execution_options(isolation_level="AUTOCOMMIT")
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -85,9 +89,11 @@ def _normal(url: str) -> URL:
 
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() == "postgresql":
-        return create_engine(
+        engine = create_engine(
             url, pool_size=POOL, max_overflow=POOL, pool_pre_ping=True, connect_args={"connect_timeout": int(BUSY_S)}
         )
+        event.listen(engine, "connect", _compress_fast)
+        return engine
     if url.database and url.database != ":memory:":
         Path(url.database).expanduser().absolute().parent.mkdir(parents=True, exist_ok=True)
         _keep_private(Path(url.database).expanduser())
@@ -95,6 +101,16 @@ def _engine(url: URL) -> Engine:
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def _compress_fast(connection: Any, _record: Any) -> None:
+    """Large texts by LZ4 where this server has it: its own default takes longer than all else about a board."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select set_config('default_toast_compression', 'lz4', false) from pg_settings "
+            "where name = 'default_toast_compression' and 'lz4' = any(enumvals)"
+        )
+    connection.commit()
 
 
 def _keep_private(path: Path) -> None:

@@ -286,8 +286,12 @@ class Board(Base):
     version: Mapped[int] = mapped_column(default=0)
     is_stale: Mapped[bool] = mapped_column(Boolean, default=True)
     summary: Mapped[str] = mapped_column(Text, default="{}")
-    entries: Mapped[str] = mapped_column(Text, default="")
-    """One JSON object a line, so that a reader of a few need not parse all."""
+    size: Mapped[int] = mapped_column(default=0)
+    """How many entries there are."""
+    top: Mapped[str] = mapped_column(Text, default="")
+    """The first `boards.TOP` entries, one JSON object a line: nearly every reader asks for no more."""
+    rest: Mapped[str] = mapped_column(Text, default="")
+    """The others in the same form."""
     authors: Mapped[str] = mapped_column(Text, default="{}")
     languages: Mapped[str] = mapped_column(Text, default="{}")
     updated_at: Mapped[datetime] = mapped_column(Moment, default=now)

@@ -61,11 +61,27 @@ def test_law_a_board_that_grew_is_the_board_from_nothing(world: World, verdicts:
     assert boards.rescore(world.database).different == []
 
 
+def test_a_board_reads_the_same_page_by_page_and_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first rows are stored apart from the others."""
+    monkeypatch.setattr(boards, "TOP", 2)
+    for number in range(5):
+        judged(world, f"PASSED {1 + number}.0", f"kernel_{number}")
+    whole, paged, query = list(rows(world)), [], {"definition": DEFINITION, "device_model": CPU.model, "limit": 2}
+    assert len(whole) > 2 * boards.TOP
+    while True:
+        (board,) = world.get("/api/v1/leaderboard", params=query).json()["boards"]
+        paged += [row["solution"] for row in board["rows"]]
+        if board["next"] is None:
+            break
+        query["cursor"] = board["next"]
+    assert paged == whole
+
+
 def test_a_board_that_was_tampered_with_is_found_and_mended(world: World) -> None:
     judged(world, "PASSED 2.0", "fast")
     before = rows(world)
     with world.database.write() as connection:
-        connection.execute(update(t.Board).values(entries="[]"))
+        connection.execute(update(t.Board).values(top=""))
     assert boards.rescore(world.database).different == [f"{DEFINITION} on {CPU.model}"]
     assert rows(world) == before
     assert boards.rescore(world.database).different == []

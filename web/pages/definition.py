@@ -47,7 +47,7 @@ def definition(request: Request) -> Response:
         model = request.query_params.get("device_model") or (models[0] if models else None)
         head = next((head for head in heads if head.device_model == model), None)
         workloads = _workloads(connection, name)
-        board = service.ranking.board(connection, edition.id, head) if head else None
+        board = service.ranking.board(connection, edition.id, head, PAGE) if head else None
         heat = _heat(service, connection, edition.id, head) if head else None
     entries = board["entries"] if board else []
     axis = charts.ratio_axis(

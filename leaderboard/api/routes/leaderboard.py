@@ -198,7 +198,7 @@ def _board(
     if wanted.by != "solution":
         rows = service.ranking.standings(connection, edition.id, heads, wanted.by, wanted.op_type)
     elif wanted.definition is not None:
-        board = service.ranking.board(connection, edition.id, heads[0])
+        board = service.ranking.board(connection, edition.id, heads[0], wanted.start + wanted.limit)
         extra, rows = board["summary"], board["entries"]
     else:
         rows = [_line(service, connection, edition, head) for head in heads]
