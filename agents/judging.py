@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kernelmill.evaluator.sitting import Built
 
 QUICK_WORKLOADS = 3
+DEADLINE_S = 120.0
+"""Of one call: a baseline that compiles at its first one takes long on a busy machine."""
 TABLE = 4
 """Solutions that are judged side by side; the deadline is looked at between such groups and between workloads."""
 
@@ -40,7 +42,7 @@ class LocalJudge:
         from kernelmill.evaluator.run import Forge, find_baseline
 
         self._dataset, self._definition, self._save = dataset, definition, save
-        self._full = replace(options or JudgeOptions(), sandbox=sandbox)
+        self._full = replace(options or JudgeOptions(timeout_s=DEADLINE_S), sandbox=sandbox)
         self._quick = replace(self._full, sessions=1, warmups=1, pairs=12, seconds=0.25, burst_seconds=0.03, verified=2)
         self.device = open_device(device)
         self._forges = {"full": Forge(self._full, self.device), "quick": Forge(self._quick, self.device)}

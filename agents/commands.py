@@ -1,0 +1,141 @@
+"""`kernelmill agent`: run, replay, space."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelmill.evaluator.commands import SandboxKind, fail
+
+if TYPE_CHECKING:
+    from kernelmill.agents.loop import Result
+
+NOTHING_BETTER = 4
+BUDGET_SPENT = 5
+agent_app = typer.Typer(help="Agents write kernels, and the judge judges them.", no_args_is_help=True)
+Folder = Annotated[
+    Path | None,
+    typer.Option("--dataset", help="Dataset folder.", show_default="the environment's, else the shipped one"),
+]
+Lines = Annotated[bool, typer.Option("--json", help="The result as one JSON object on stdout.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(agent_app, name="agent")
+
+
+@agent_app.command("run")
+def run(
+    definition: Annotated[str, typer.Argument(help="What to write a kernel for.")],
+    strategy: Annotated[str, typer.Option(help="How to search; `template` needs no model.")] = "template",
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=AMOUNT: evaluations, device_s, model_calls, tokens, money, wall; repeatable."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same sequence.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda:0.")] = "auto",
+    exclude: Annotated[list[str] | None, typer.Option(help="A template's point not to try; repeatable.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Run directory; one that exists is taken up again.", show_default="in the cache folder"),
+    ] = None,
+    dataset: Folder = None,
+    save: Annotated[bool, typer.Option("--save", help="Append full judgements to the dataset.")] = False,
+    sandbox: Annotated[SandboxKind, typer.Option(help="none runs foreign code as you.")] = "bwrap",
+    as_json: Lines = False,
+) -> None:
+    """Search for a faster kernel. Exits 0 if one was found, 4 if none was, 5 if a budget ended the search."""
+    with told():
+        from kernelmill.agents import session
+        from kernelmill.agents.budget import Limits
+        from kernelmill.dataset import Dataset
+        from kernelmill.evaluator.devices import device_names
+
+        opened = Dataset.open(dataset)
+        typer.echo(f"dataset: {opened.root}", err=True)
+        plan = session.Plan(
+            definition=opened.definition(definition).name,
+            strategy=strategy,
+            seed=seed,
+            limits=Limits.parse(budget or []),
+            device=device_names(device)[0],
+            sandbox=sandbox,
+            excluded=tuple(exclude or ()),
+        )
+        folder = out or session.run_folder(plan)
+        typer.echo(f"run: {folder}", err=True)
+        result = session.start(plan, opened, folder, say, save=save)
+    raise typer.Exit(ended(result, folder, as_json))
+
+
+@agent_app.command("replay")
+def replay(
+    folder: Annotated[Path, typer.Argument(help="A run directory.")], dataset: Folder = None, as_json: Lines = False
+) -> None:
+    """Go through a recorded run again, asking neither judge nor model; exits as the run did."""
+    with told():
+        from kernelmill.agents import session
+        from kernelmill.dataset import Dataset
+
+        result = session.replay(folder, Dataset.open(dataset), say)
+    raise typer.Exit(ended(result, folder, as_json))
+
+
+@agent_app.command("space")
+def space(
+    definition: Annotated[str, typer.Argument(help="What templates are asked for.")],
+    kind: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    dataset: Folder = None,
+) -> None:
+    """List every legal point of the templates for a definition: one JSON object a line."""
+    with told():
+        from kernelmill.agents.templates.families import LANGUAGES, spaces
+        from kernelmill.dataset import Dataset
+
+        if kind not in LANGUAGES:
+            fail(f"--kind is {' or '.join(LANGUAGES)}, not {kind!r}")
+        for each in spaces(Dataset.open(dataset).definition(definition), kind):
+            for params in each.points():
+                typer.echo(json.dumps({"id": each.identity(params), "language": each.language.value, **params}))
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Errors as sentences: 2 for what was asked for wrongly, 1 for what does not work."""
+    from kernelmill.agents.budget import UsageError
+    from kernelmill.trace_schema.errors import DatasetError, KernelMillError
+
+    try:
+        yield
+    except (DatasetError, UsageError) as error:
+        fail(error)
+    except KernelMillError as error:
+        fail(error, 1)
+
+
+def say(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def ended(result: Result, folder: Path, as_json: bool) -> int:
+    """Tell how a run ended; the exit code."""
+    from kernelmill.agents.loop import summary
+
+    if as_json:
+        typer.echo(json.dumps({**summary(result), "run": str(folder)}))
+    elif result.best is None:
+        typer.echo("nothing passed on every workload")
+    else:
+        best = result.best.outcome
+        typer.echo(
+            f"{result.best.proposal.solution.name}: {best.speedup:.3f}x ({best.lo:.3f}-{best.hi:.3f}) of the baseline, "
+            f"PASSED on {best.judged} of {best.expected} workloads"
+        )
+    if result.exhausted:
+        return BUDGET_SPENT
+    return 0 if result.improved else NOTHING_BETTER

@@ -1,0 +1,153 @@
+"""Puts a run together from what was asked for on the command line, and takes it up again from its directory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import kernelmill
+from kernelmill.agents import loop
+from kernelmill.agents.budget import Budget, Limits, UsageError
+from kernelmill.agents.journal import Journal, read_config
+from kernelmill.agents.strategies.base import History, Strategy
+from kernelmill.dataset.paths import default_cache
+from kernelmill.evaluator.machine import core_count
+from kernelmill.trace_schema import Definition, Workload
+from kernelmill.trace_schema.errors import InternalError
+
+if TYPE_CHECKING:
+    from kernelmill.dataset import Dataset
+
+DEFAULT = "template"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run does. All of it is written into its config, so none of it may be secret."""
+
+    definition: str
+    strategy: str = DEFAULT
+    seed: int = 0
+    limits: Limits = field(default_factory=Limits)
+    device: str = "cpu"
+    sandbox: Literal["bwrap", "none"] = "bwrap"
+    excluded: Sequence[str] = ()
+    model: str = ""
+    """provider:name, such as openai:gpt-x; "" for none."""
+    base_url: str = ""
+    command: Sequence[str] = ()
+    """What the external strategy runs."""
+
+    def config(self, definition: Definition, workloads: Sequence[Workload], kind: str) -> dict[str, Any]:
+        together = hashlib.sha256("".join(one.hash() for one in workloads).encode()).hexdigest()
+        return {
+            **asdict(self),
+            "limits": self.limits.model_dump(mode="json"),
+            "kind": kind,
+            "cores": core_count(),
+            "version": kernelmill.__version__,
+            "definition_hash": definition.hash(),
+            "workloads_hash": together,
+        }
+
+    @classmethod
+    def read(cls, folder: Path) -> tuple[Plan, dict[str, Any]]:
+        """From a run directory. Raises DatasetError."""
+        config = read_config(folder)
+        fields = {name: config[name] for name in cls.__dataclass_fields__}
+        return cls(**{**fields, "limits": Limits.model_validate(config["limits"])}), config
+
+
+class Makes(Protocol):
+    """How a strategy is made for a run."""
+
+    def __call__(self, plan: Plan, bench: Bench) -> Strategy: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a strategy may know of what it is to beat, and the journal and budget that its model calls go through."""
+
+    definition: Definition
+    workloads: Sequence[Workload]
+    kind: str
+    cores: int
+    journal: Journal
+    history: History
+    baseline: Any = None
+
+
+def run_folder(plan: Plan) -> Path:
+    """A fresh place for a run that was given no directory."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    return default_cache() / "runs" / f"{plan.definition}-{plan.strategy}-{stamp}-{os.getpid()}"
+
+
+def strategies() -> Mapping[str, Makes]:
+    from kernelmill.agents.strategies.choices import STRATEGIES
+
+    return STRATEGIES
+
+
+def make(plan: Plan, bench: Bench) -> Strategy:
+    """Raises UsageError."""
+    found = strategies()
+    if plan.strategy not in found:
+        raise UsageError(f"there is no strategy {plan.strategy!r}; there are {', '.join(found)}")
+    return found[plan.strategy](plan, bench)
+
+
+class Nobody:
+    """The judge of a replay: everything it is asked must have been recorded."""
+
+    def judge(self, solutions: object, fidelity: object, deadline_s: float) -> Any:
+        raise InternalError("a replay came to a judgement that was not recorded")
+
+
+def start(plan: Plan, dataset: Dataset, folder: Path, tell: Callable[[str], None], *, save: bool) -> loop.Result:
+    """Run it, or take it up again. Raises UsageError, DatasetError, InternalError."""
+    from kernelmill.agents.judging import LocalJudge
+
+    definition = dataset.definition(plan.definition)
+    journal = Journal(folder)
+    with LocalJudge(
+        dataset,
+        definition,
+        device=plan.device,
+        sandbox=plan.sandbox,
+        save=dataset.append if save else lambda trace: None,
+    ) as judge:
+        journal.configure(plan.config(definition, judge.workloads, judge.device.kind))
+        bench = Bench(
+            definition,
+            judge.workloads,
+            judge.device.kind,
+            core_count(),
+            journal,
+            History(Budget(plan.limits)),
+            judge.baseline,
+        )
+        return _finished(plan, bench, judge, tell)
+
+
+def replay(folder: Path, dataset: Dataset, tell: Callable[[str], None]) -> loop.Result:
+    """The recorded run again, asking neither judge nor model. Raises ReplayMismatch where it is another one now."""
+    from kernelmill.evaluator.findings import HIDDEN
+
+    plan, config = Plan.read(folder)
+    definition = dataset.definition(plan.definition)
+    workloads = [one for one in dataset.workloads(definition) if one.split != HIDDEN]
+    journal = Journal(folder, strict=True)
+    history = History(Budget(plan.limits))
+    return _finished(
+        plan, Bench(definition, workloads, config["kind"], config["cores"], journal, history), Nobody(), tell
+    )
+
+
+def _finished(plan: Plan, bench: Bench, judge: loop.Judge, tell: Callable[[str], None]) -> loop.Result:
+    return loop.run(make(plan, bench), judge, bench.journal, bench.history, tell)
