@@ -66,7 +66,7 @@ def run(
             device=device_names(device)[0],
             sandbox=sandbox,
             excluded=tuple(exclude or ()),
-        )
+        ).settled()
         folder = out or session.run_folder(plan)
         typer.echo(f"run: {folder}", err=True)
         result = session.start(plan, opened, folder, say, save=save)

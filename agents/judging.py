@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
@@ -26,7 +26,7 @@ TABLE = 4
 
 
 class LocalJudge:
-    """Owns the device while it is open. `save` is called with each trace of a full judgement."""
+    """Owns the device while it is open. `save`: full judgements, and what they judged, go into the dataset."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class LocalJudge:
         device: str = "cpu",
         sandbox: Literal["bwrap", "none"] = "bwrap",
         options: JudgeOptions | None = None,
-        save: Callable[[Trace], None] = lambda trace: None,
+        save: bool = False,
     ) -> None:
         from kernelmill.evaluator.devices import open_device
         from kernelmill.evaluator.run import Forge, find_baseline
@@ -73,14 +73,19 @@ class LocalJudge:
     def judge(self, solutions: Sequence[Solution], fidelity: Fidelity, deadline_s: float) -> list[Outcome]:
         started = time.monotonic()
         workloads = self.chosen(fidelity)
+        if self._save and fidelity == "full":
+            known = {one.hash() for one in self._dataset.solutions(self._definition)}
+            for one in solutions:
+                if one.hash() not in known:
+                    self._dataset.add_solution(one)
         built = self._forges[fidelity].build_all(solutions)
         traces: dict[str, list[Trace]] = {one.solution.hash(): [] for one in built}
         for start in range(0, len(built), TABLE):
             for trace in self._traces(built[start : start + TABLE], workloads, fidelity):
                 assert trace.evaluation is not None and trace.evaluation.subject is not None
                 traces[trace.evaluation.subject.solution_hash or ""].append(trace)
-                if fidelity == "full":
-                    self._save(trace)
+                if self._save and fidelity == "full":
+                    self._dataset.append(trace)
                 if time.monotonic() - started > deadline_s:
                     break
             if time.monotonic() - started > deadline_s:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from kernelmill.dataset import Dataset
 
 DEFAULT = "template"
+TEMPLATE_WALL_S = 285.0
+"""A template search that was given no time takes so much at most, and plans its rounds by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,12 @@ class Plan:
     base_url: str = ""
     command: Sequence[str] = ()
     """What the external strategy runs."""
+
+    def settled(self) -> Plan:
+        """The same plan with every limit that follows from it."""
+        if self.strategy != "template" or self.limits.wall_s is not None:
+            return self
+        return replace(self, limits=self.limits.model_copy(update={"wall_s": TEMPLATE_WALL_S}))
 
     def config(self, definition: Definition, workloads: Sequence[Workload], kind: str) -> dict[str, Any]:
         together = hashlib.sha256("".join(one.hash() for one in workloads).encode()).hexdigest()
@@ -120,19 +128,20 @@ def start(plan: Plan, dataset: Dataset, folder: Path, tell: Callable[[str], None
         definition,
         device=plan.device,
         sandbox=plan.sandbox,
-        save=dataset.append if save else lambda trace: None,
+        save=save,
     ) as judge:
-        journal.configure(plan.config(definition, judge.workloads, judge.device.kind))
         bench = Bench(
-            definition,
-            judge.workloads,
-            judge.device.kind,
-            core_count(),
-            journal,
-            History(Budget(plan.limits)),
-            judge.baseline,
+            definition=definition,
+            workloads=judge.workloads,
+            kind=judge.device.kind,
+            cores=core_count(),
+            journal=journal,
+            history=History(Budget(plan.limits)),
+            baseline=judge.baseline,
         )
-        return _finished(plan, bench, judge, tell)
+        strategy = make(plan, bench)
+        journal.configure(plan.config(definition, judge.workloads, judge.device.kind))
+        return loop.run(strategy, judge, journal, bench.history, tell)
 
 
 def replay(folder: Path, dataset: Dataset, tell: Callable[[str], None]) -> loop.Result:
@@ -143,11 +152,5 @@ def replay(folder: Path, dataset: Dataset, tell: Callable[[str], None]) -> loop.
     definition = dataset.definition(plan.definition)
     workloads = [one for one in dataset.workloads(definition) if one.split != HIDDEN]
     journal = Journal(folder, strict=True)
-    history = History(Budget(plan.limits))
-    return _finished(
-        plan, Bench(definition, workloads, config["kind"], config["cores"], journal, history), Nobody(), tell
-    )
-
-
-def _finished(plan: Plan, bench: Bench, judge: loop.Judge, tell: Callable[[str], None]) -> loop.Result:
-    return loop.run(make(plan, bench), judge, bench.journal, bench.history, tell)
+    bench = Bench(definition, workloads, config["kind"], config["cores"], journal, History(Budget(plan.limits)))
+    return loop.run(make(plan, bench), Nobody(), journal, bench.history, tell)

@@ -22,6 +22,8 @@ MOVES = 4
 MOVE_ROUNDS = 2
 FINALISTS = 2
 """Judged on every workload."""
+FULL_ROUNDS = 2.0
+"""Judging the finalists in full is reckoned at so many rounds."""
 TOLD = 1.02
 """A gain by less than this is noise of a quick judgement, and ends the moves."""
 
@@ -67,7 +69,11 @@ class Template:
             chosen = self._finalists(history)
             self._done = not chosen or self._done
             return [self._proposal(point, history, "full") for point in chosen]
-        return [self._proposal(point, history, "quick") for point in self._queue]
+        if history.budget.left("evaluations") < 2:  # there is one judgement, or none
+            self._final = True
+            return [self._proposal(self._queue[0], history, "full")]
+        room = min(len(self._queue), history.budget.left("evaluations") - 1)
+        return [self._proposal(point, history, "quick") for point in self._queue[: int(room)]]
 
     def observe(self, attempts: Sequence[Attempt]) -> None:
         if self._final:
@@ -136,11 +142,9 @@ class Template:
             return False
         if budget.left("evaluations") < len(self._queue) + 1:
             return True
-        quick_s = max(one.outcome.device_s for one in judged)
-        shares = {uuid for one in judged for uuid in (timing.workload for timing in one.outcome.timings)}
-        full_s = FINALISTS * quick_s * (1 + 2 * len(self._workloads) / max(1, len(shares)))
-        left_s = min(budget.left("wall_s"), budget.left("device_s"))
-        return left_s < len(self._queue) * quick_s + full_s
+        last = judged[-1].event
+        round_s = fsum(one.outcome.device_s for one in judged if one.event == last)
+        return min(budget.left("wall_s"), budget.left("device_s")) < (1 + FULL_ROUNDS) * round_s
 
     def _proposal(self, point: Point, history: History, fidelity: Fidelity) -> Proposal:
         solution = point.space.render(point.params)
