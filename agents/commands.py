@@ -44,6 +44,12 @@ def run(
         Path | None,
         typer.Option(help="Run directory; one that exists is taken up again.", show_default="in the cache folder"),
     ] = None,
+    model: Annotated[str, typer.Option(help="openai:NAME or anthropic:NAME; keys come from the environment.")] = "",
+    base_url: Annotated[str, typer.Option(help="An OpenAI-compatible server, such as http://127.0.0.1:8000/v1.")] = "",
+    price: Annotated[str, typer.Option(help="IN,OUT: US dollars for a million tokens.")] = "0,0",
+    steps: Annotated[int, typer.Option(min=1, help="Of a strategy with a model; rounds of an external agent.")] = 24,
+    tools: Annotated[bool, typer.Option("--tools", help="The model may call tools before it answers.")] = False,
+    command: Annotated[list[str] | None, typer.Argument(help="After --: the external agent's command.")] = None,
     dataset: Folder = None,
     save: Annotated[bool, typer.Option("--save", help="Append full judgements to the dataset.")] = False,
     sandbox: Annotated[SandboxKind, typer.Option(help="none runs foreign code as you.")] = "bwrap",
@@ -66,11 +72,41 @@ def run(
             device=device_names(device)[0],
             sandbox=sandbox,
             excluded=tuple(exclude or ()),
+            model=model,
+            base_url=base_url,
+            price=price,
+            steps=steps,
+            tools=tools,
+            command=tuple(command or ()),
         ).settled()
         folder = out or session.run_folder(plan)
         typer.echo(f"run: {folder}", err=True)
         result = session.start(plan, opened, folder, say, save=save)
     raise typer.Exit(ended(result, folder, as_json))
+
+
+@agent_app.command("tools")
+def tools(
+    definition: Annotated[str, typer.Argument(help="What a kernel is wanted for.")],
+    budget: Annotated[list[str] | None, typer.Option(help="As in `run`.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda:0.")] = "auto",
+    out: Annotated[Path | None, typer.Option(help="Run directory.", show_default="in the cache folder")] = None,
+    dataset: Folder = None,
+    sandbox: Annotated[SandboxKind, typer.Option(help="none runs foreign code as you.")] = "bwrap",
+) -> None:
+    """Serve the tools for a definition to an agent that speaks MCP, on stdin and stdout."""
+    with told():
+        from kernelmill.agents import session
+        from kernelmill.agents.budget import Limits
+        from kernelmill.dataset import Dataset
+        from kernelmill.evaluator.devices import device_names
+
+        opened = Dataset.open(dataset)
+        limits, where = Limits.parse(budget or []), device_names(device)[0]
+        plan = session.Plan(definition, strategy="tools", limits=limits, device=where, sandbox=sandbox)
+        folder = out or session.run_folder(plan)
+        typer.echo(f"run: {folder}", err=True)
+        session.serve_tools(plan, opened, folder)
 
 
 @agent_app.command("replay")

@@ -8,7 +8,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from kernelmill.agents.outcome import Bench, Fidelity, Outcome, outcome_of
+from kernelmill.agents.outcome import Bench, Fidelity, Outcome, outcome_of, shortened
+from kernelmill.evaluator.builders import BuildError
+from kernelmill.evaluator.case import make_case
 from kernelmill.evaluator.findings import HIDDEN
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.trace_schema import Definition, Solution, Trace, Workload
@@ -92,6 +94,18 @@ class LocalJudge:
                 break
         share_s = round((time.monotonic() - started) / len(solutions), 3)
         return [self._outcome(one, workloads, traces[one.hash()], fidelity, share_s) for one in solutions]
+
+    def compiled(self, solution: Solution) -> str:
+        """Compiler output where it does not build; "" where it does."""
+        built = self._forges["quick"].build(solution).result
+        return shortened(f"{built}\n{built.log}") if isinstance(built, BuildError) else ""
+
+    def looked_into(self, solution: Solution, with_tool: Literal["profile", "sanitize"]) -> str:
+        """On its largest workload; says why where this host does not show it."""
+        from kernelmill.agents.looking import look
+
+        case = make_case(self._definition, self.chosen("quick")[-1], self._dataset)
+        return look(solution, case, self.device, with_tool, self._full.sandbox)
 
     def _traces(self, built: Sequence[Built], workloads: Sequence[Workload], fidelity: Fidelity) -> Iterator[Trace]:
         sitting = self._forges[fidelity].sitting(self._definition, self.baseline, self._dataset)

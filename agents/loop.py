@@ -44,7 +44,7 @@ def run(strategy: Strategy, judge: Judge, journal: Journal, history: History, te
             proposals = strategy.propose(history)
             idle = 0 if proposals else idle + 1
             if proposals:
-                strategy.observe(_judged(proposals, judge, journal, history, tell))
+                strategy.observe(judged(proposals, judge, journal, history, tell))
     except Exhausted as error:
         exhausted = error.limit
         tell(str(error))
@@ -74,10 +74,17 @@ def summary(result: Result) -> dict[str, Any]:
     }
 
 
-def _judged(
-    proposals: Sequence[Proposal], judge: Judge, journal: Journal, history: History, tell: Tell
+def judged(
+    proposals: Sequence[Proposal],
+    judge: Judge,
+    journal: Journal,
+    history: History,
+    tell: Tell = lambda text: None,
 ) -> list[Attempt]:
-    """Judges what the budget allows; what was judged before at the same fidelity is not judged, or paid for, again."""
+    """Judges what the budget allows; what was judged before at the same fidelity is not judged, or paid for, again.
+
+    Raises Exhausted once what fits is judged and something is left.
+    """
     known = {key(one.proposal): one for one in history.attempts}
     found: list[Attempt] = []
     fresh: list[Proposal] = []
@@ -88,12 +95,18 @@ def _judged(
             fresh.append(proposal)
     for fidelity in dict.fromkeys(proposal.fidelity for proposal in fresh):
         batch = [proposal for proposal in fresh if proposal.fidelity == fidelity]
-        room = history.budget.left("evaluations")
+        worst = worst_s(history, fidelity)
+        room = min(history.budget.left("evaluations"), history.budget.left("device_s") / worst if worst else len(batch))
         taken = batch if room >= len(batch) else batch[: int(room)]
         found += _batch(taken, fidelity, judge, journal, history, tell) if taken else []
         if len(taken) < len(batch):
-            history.budget.check(evaluations=1)
+            history.budget.check(evaluations=1, device_s=worst)
     return found
+
+
+def worst_s(history: History, fidelity: Fidelity) -> float:
+    """What a judgement took at most so far: so much is reserved for the next one."""
+    return max((one.outcome.device_s for one in history.attempts if one.outcome.fidelity == fidelity), default=0.0)
 
 
 def key(proposal: Proposal) -> tuple[str, Fidelity]:
@@ -106,7 +119,6 @@ def _batch(
     for proposal in batch:
         journal.keep(proposal.solution)
     budget = history.budget
-    worst = max((one.outcome.device_s for one in history.attempts if one.outcome.fidelity == fidelity), default=0.0)
     left_s = min(budget.left("device_s"), budget.left("wall_s"))
 
     def work() -> dict[str, Any]:
@@ -114,7 +126,7 @@ def _batch(
         return {"outcomes": [outcome.model_dump(mode="json") for outcome in outcomes]}
 
     asked = {"fidelity": fidelity, "candidates": [_described(proposal) for proposal in batch]}
-    with budget.reserved(evaluations=len(batch), device_s=worst) as spent:
+    with budget.reserved(evaluations=len(batch), device_s=len(batch) * worst_s(history, fidelity)) as spent:
         parents = sorted({history.attempts[number].event for one in batch for number in one.parents})
         event = journal.perform("judge", asked, work, parents)
         outcomes = [Outcome.model_validate(raw) for raw in event.answered["outcomes"]]

@@ -21,6 +21,8 @@ from kernelmill.trace_schema import Definition, Workload
 from kernelmill.trace_schema.errors import InternalError
 
 if TYPE_CHECKING:
+    from kernelmill.agents.models.base import ChatModel
+    from kernelmill.agents.tools.box import Toolbox
     from kernelmill.dataset import Dataset
 
 DEFAULT = "template"
@@ -42,6 +44,11 @@ class Plan:
     model: str = ""
     """provider:name, such as openai:gpt-x; "" for none."""
     base_url: str = ""
+    price: str = "0,0"
+    steps: int = 24
+    """Of a strategy with a model, and rounds of an external one."""
+    tools: bool = False
+    """Whether the model may call tools."""
     command: Sequence[str] = ()
     """What the external strategy runs."""
 
@@ -87,7 +94,9 @@ class Bench:
     cores: int
     journal: Journal
     history: History
-    baseline: Any = None
+    tools: Toolbox | None = None
+    model: ChatModel | None = None
+    """In place of the plan's: a replay asks none."""
 
 
 def run_folder(plan: Plan) -> Path:
@@ -111,15 +120,28 @@ def make(plan: Plan, bench: Bench) -> Strategy:
 
 
 class Nobody:
-    """The judge of a replay: everything it is asked must have been recorded."""
+    """Judge and model of a replay: everything that they are asked must have been recorded."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
 
     def judge(self, solutions: object, fidelity: object, deadline_s: float) -> Any:
         raise InternalError("a replay came to a judgement that was not recorded")
+
+    def compiled(self, solution: object) -> str:
+        raise InternalError("a replay came to a compilation that was not recorded")
+
+    def looked_into(self, solution: object, with_tool: object) -> str:
+        raise InternalError("a replay came to a tool that was not recorded")
+
+    def complete(self, request: object) -> Any:
+        raise InternalError("a replay came to a request that was not recorded")
 
 
 def start(plan: Plan, dataset: Dataset, folder: Path, tell: Callable[[str], None], *, save: bool) -> loop.Result:
     """Run it, or take it up again. Raises UsageError, DatasetError, InternalError."""
     from kernelmill.agents.judging import LocalJudge
+    from kernelmill.agents.tools.box import Toolbox
 
     definition = dataset.definition(plan.definition)
     journal = Journal(folder)
@@ -137,20 +159,37 @@ def start(plan: Plan, dataset: Dataset, folder: Path, tell: Callable[[str], None
             cores=core_count(),
             journal=journal,
             history=History(Budget(plan.limits)),
-            baseline=judge.baseline,
+            tools=Toolbox(definition, judge.workloads, judge.device.kind, judge),
         )
         strategy = make(plan, bench)
         journal.configure(plan.config(definition, judge.workloads, judge.device.kind))
         return loop.run(strategy, judge, journal, bench.history, tell)
 
 
+def serve_tools(plan: Plan, dataset: Dataset, folder: Path) -> None:
+    """An MCP server on stdin and stdout, until stdin ends. Raises DatasetError, InternalError."""
+    from kernelmill.agents.judging import LocalJudge
+    from kernelmill.agents.tools.box import Toolbox
+    from kernelmill.agents.tools.server import serve
+
+    definition = dataset.definition(plan.definition)
+    with LocalJudge(dataset, definition, device=plan.device, sandbox=plan.sandbox) as judge:
+        journal, history = Journal(folder), History(Budget(plan.limits))
+        journal.configure(plan.config(definition, judge.workloads, judge.device.kind))
+        serve(Toolbox(definition, judge.workloads, judge.device.kind, judge), journal, history)
+
+
 def replay(folder: Path, dataset: Dataset, tell: Callable[[str], None]) -> loop.Result:
     """The recorded run again, asking neither judge nor model. Raises ReplayMismatch where it is another one now."""
+    from kernelmill.agents.tools.box import Toolbox
     from kernelmill.evaluator.findings import HIDDEN
 
     plan, config = Plan.read(folder)
     definition = dataset.definition(plan.definition)
     workloads = [one for one in dataset.workloads(definition) if one.split != HIDDEN]
     journal = Journal(folder, strict=True)
-    bench = Bench(definition, workloads, config["kind"], config["cores"], journal, History(Budget(plan.limits)))
-    return loop.run(make(plan, bench), Nobody(), journal, bench.history, tell)
+    kind, nobody = config["kind"], Nobody(plan.model)
+    box = Toolbox(definition, workloads, kind, nobody)
+    history = History(Budget(plan.limits))
+    bench = Bench(definition, workloads, kind, config["cores"], journal, history, box, nobody)
+    return loop.run(make(plan, bench), nobody, journal, history, tell)
