@@ -1,4 +1,4 @@
-"""`kernelmill agent`: run, replay, space."""
+"""`kernelmill agent`: run, replay, submit, tools, space."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def run(
     price: Annotated[str, typer.Option(help="IN,OUT: US dollars for a million tokens.")] = "0,0",
     steps: Annotated[int, typer.Option(min=1, help="Of a strategy with a model; rounds of an external agent.")] = 24,
     tools: Annotated[bool, typer.Option("--tools", help="The model may call tools before it answers.")] = False,
+    submit_to: Annotated[str, typer.Option("--submit", help="A service's address: hand in what is better.")] = "",
     command: Annotated[list[str] | None, typer.Argument(help="After --: the external agent's command.")] = None,
     dataset: Folder = None,
     save: Annotated[bool, typer.Option("--save", help="Append full judgements to the dataset.")] = False,
@@ -82,7 +83,25 @@ def run(
         folder = out or session.run_folder(plan)
         typer.echo(f"run: {folder}", err=True)
         result = session.start(plan, opened, folder, say, save=save)
+        if submit_to and result.improved:
+            from kernelmill.agents.submitting import submit as hand_in
+
+            hand_in(folder, submit_to, wait=False)
     raise typer.Exit(ended(result, folder, as_json))
+
+
+@agent_app.command("submit")
+def submit(
+    folder: Annotated[Path, typer.Argument(help="A finished run.")],
+    server: Annotated[str, typer.Option(help="The service's address.", envvar="KERNELMILL_SERVER")],
+    wait: Annotated[bool, typer.Option("--wait", help="Follow it to its verdict.")] = False,
+) -> None:
+    """Submit a run's best kernel; the token is KERNELMILL_TOKEN, and its owner the author. Exits as `submit` does."""
+    with told():
+        from kernelmill.agents.submitting import submit as hand_in
+
+        code = hand_in(folder, server, wait=wait)
+    raise typer.Exit(code)
 
 
 @agent_app.command("tools")
@@ -111,14 +130,19 @@ def tools(
 
 @agent_app.command("replay")
 def replay(
-    folder: Annotated[Path, typer.Argument(help="A run directory.")], dataset: Folder = None, as_json: Lines = False
+    folder: Annotated[Path, typer.Argument(help="A run directory.")],
+    html: Annotated[Path | None, typer.Option(help="Write the report there.")] = None,
+    dataset: Folder = None,
+    as_json: Lines = False,
 ) -> None:
     """Go through a recorded run again, asking neither judge nor model; exits as the run did."""
     with told():
         from kernelmill.agents import session
         from kernelmill.dataset import Dataset
 
-        result = session.replay(folder, Dataset.open(dataset), say)
+        result, report = session.replay(folder, Dataset.open(dataset), say)
+        if html:
+            html.write_text(report, encoding="utf-8")
     raise typer.Exit(ended(result, folder, as_json))
 
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import kernelmill
 from kernelmill.agents import loop
 from kernelmill.agents.budget import Budget, Limits, UsageError
+from kernelmill.agents.experience import dumped, record
 from kernelmill.agents.journal import Journal, read_config
+from kernelmill.agents.redaction import redacted
 from kernelmill.agents.strategies.base import History, Strategy
 from kernelmill.dataset.paths import default_cache
 from kernelmill.evaluator.machine import core_count
@@ -163,7 +165,7 @@ def start(plan: Plan, dataset: Dataset, folder: Path, tell: Callable[[str], None
         )
         strategy = make(plan, bench)
         journal.configure(plan.config(definition, judge.workloads, judge.device.kind))
-        return loop.run(strategy, judge, journal, bench.history, tell)
+        return written(loop.run(strategy, judge, journal, bench.history, tell), journal)
 
 
 def serve_tools(plan: Plan, dataset: Dataset, folder: Path) -> None:
@@ -179,8 +181,11 @@ def serve_tools(plan: Plan, dataset: Dataset, folder: Path) -> None:
         serve(Toolbox(definition, judge.workloads, judge.device.kind, judge), journal, history)
 
 
-def replay(folder: Path, dataset: Dataset, tell: Callable[[str], None]) -> loop.Result:
-    """The recorded run again, asking neither judge nor model. Raises ReplayMismatch where it is another one now."""
+def replay(folder: Path, dataset: Dataset, tell: Callable[[str], None]) -> tuple[loop.Result, str]:
+    """The recorded run again, asking neither judge nor model: its result and its report.
+
+    Raises ReplayMismatch where it is another one now.
+    """
     from kernelmill.agents.tools.box import Toolbox
     from kernelmill.evaluator.findings import HIDDEN
 
@@ -192,4 +197,20 @@ def replay(folder: Path, dataset: Dataset, tell: Callable[[str], None]) -> loop.
     box = Toolbox(definition, workloads, kind, nobody)
     history = History(Budget(plan.limits))
     bench = Bench(definition, workloads, kind, config["cores"], journal, history, box, nobody)
-    return loop.run(make(plan, bench), nobody, journal, history, tell)
+    result = loop.run(make(plan, bench), nobody, journal, history, tell)
+    return result, report(result, journal)
+
+
+def written(result: loop.Result, journal: Journal) -> loop.Result:
+    """Leaves the report and what was learned in the run's directory."""
+    journal.write("report.html", report(result, journal))
+    journal.write("experience.json", dumped(record(result.attempts)))
+    return result
+
+
+def report(result: loop.Result, journal: Journal) -> str:
+    """As in the run's directory: a replay gives the same bytes."""
+    from kernelmill.agents.report.page import render
+
+    text: str = redacted(render(read_config(journal.folder), result, journal.recorded))
+    return text
