@@ -105,7 +105,7 @@ def measured(outcome: Outcome) -> list[str]:
 
 
 def failure(outcome: Outcome) -> list[str]:
-    lines = [f"Gate: {outcome.gate.value}", f"Cause: {outcome.cause}"]
+    lines = [f"Gate: {outcome.gate.value}", "Cause:", data(outcome.cause, MAX_LOG_CHARS)]
     return [*lines, "Output:", data(outcome.log, MAX_LOG_CHARS)] if outcome.log else lines
 
 

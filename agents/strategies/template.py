@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from math import fsum
 
 from kernelmill.agents.attempt import Attempt, Proposal
@@ -14,7 +15,7 @@ from kernelmill.agents.templates.space import Hardware, Space, Value
 from kernelmill.trace_schema import Workload
 
 FIRST = 8
-"""Candidates of the first round."""
+"""Candidates of the first round, from each space."""
 KEPT = 3
 """Of which so many are moved around."""
 MOVES = 4
@@ -94,18 +95,19 @@ class Template:
         return self._done or not self._queue
 
     def _first(self, spaces: Sequence[Space]) -> list[Point]:
-        """The best by estimate, from each space in turn; half of the rest of the round by lot, since estimates err."""
+        """The best by estimate, from each space in turn; half of the round by lot, since estimates err."""
         ranked = []
         for space in spaces:
             points = [Point(space, params) for params in space.points()]
             points = [point for point in points if point.identity not in self._excluded]
             self._random.shuffle(points)  # the order of equal estimates
             ranked.append(sorted(points, key=self._estimate))
-        share = FIRST // max(1, len(ranked))
-        chosen = []
+        rows = []
         for points in ranked:
-            sure, rest = points[: (share + 1) // 2], points[(share + 1) // 2 :]
-            chosen += sure + self._random.sample(rest, min(len(rest), share - len(sure)))
+            sure, rest = points[: FIRST // 2], points[FIRST // 2 :]
+            rows.append(sure + self._random.sample(rest, min(len(rest), FIRST - len(sure))))
+        turns = zip_longest(*rows)  # a small budget cuts the round, and no space shall go without
+        chosen = [point for turn in turns for point in turn if point is not None]
         self._points |= {point.identity: point for point in chosen}
         return chosen
 

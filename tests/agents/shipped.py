@@ -13,12 +13,13 @@ def shipped() -> Dataset:
     return Dataset.open(Path(__file__).resolve().parents[2] / "dataset" / "data")
 
 
-def small(root: Path, name: str = "rmsnorm_h4096", workloads: int = 2) -> Dataset:
-    """The largest workloads. There is no baseline, so the reference is one."""
+def small(root: Path, name: str = "rmsnorm_h4096", workloads: int = 2, largest: bool = True) -> Dataset:
+    """There is no baseline, so the reference is one."""
     source = shipped()
     definition = source.definition(name)
     place(root / "definitions" / definition.op_type / f"{name}.json", definition.model_dump_json(exclude_unset=True))
-    lines = sorted(source.workloads(definition), key=lambda one: sum(one.axes.values()))[-workloads:]
+    lines = sorted(source.workloads(definition), key=lambda one: sum(one.axes.values()))
+    lines = lines[-workloads:] if largest else lines[:workloads]
     records = [{"definition": name, "workload": json.loads(one.model_dump_json(exclude_unset=True))} for one in lines]
     text = "".join(json.dumps({**record, "solution": None, "evaluation": None}) + "\n" for record in records)
     place(root / "workloads" / definition.op_type / f"{name}.jsonl", text)

@@ -62,6 +62,7 @@ def search(folder: Path, corpus: CorpusDataset, cache: Path, name: str, replies:
     definition, journal = corpus.definitions[name], Journal(folder)
     author = Author(Scripted(replies), definition, "cpu", journal)
     with LocalJudge(corpus.dataset, definition, options=corpus_options(cache)) as judge:
+        judge.workloads = judge.workloads[:1]
         return loop.run(Table(author, steps=len(replies)), judge, journal, toy.history())
 
 

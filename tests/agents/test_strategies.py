@@ -149,7 +149,7 @@ def test_feedback_is_capped_whatever_a_kernel_says(tmp_path: Path) -> None:
     (attempt,) = loop.judged([proposal], toy.ToyJudge(), journal, history)
     told = feedback("cpu", failed=type(attempt)(0, proposal, outcome, 0))
     assert len(told) < MAX_LOG_CHARS + 3000
-    assert told.count("</data>") == 2
+    assert told.count("</data>") == 3
 
 
 def test_data_cannot_end_its_own_fence() -> None:
