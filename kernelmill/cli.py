@@ -13,6 +13,7 @@ COMMANDS = (
     "kernelmill.evaluator.report.commands",
     "kernelmill.trace_schema.commands",
     "kernelmill.leaderboard.commands",
+    "kernelmill.agents.commands",
 )
 
 app = typer.Typer(

@@ -1,0 +1,1 @@
+"""Clients of language models, and stand-ins for them."""

@@ -1,0 +1,32 @@
+"""What a template needs to know of a definition and can only find in its text."""
+
+from __future__ import annotations
+
+import ast
+
+from kernelmill.trace_schema import AxisConst, Definition, DType
+
+
+def constants(definition: Definition) -> dict[str, int]:
+    """Sizes of the constant axes."""
+    return {name: axis.value for name, axis in definition.axes.items() if isinstance(axis, AxisConst)}
+
+
+def epsilon(definition: Definition) -> float | None:
+    """The one small positive constant of the reference; None where there is none, or several."""
+    found = {
+        node.value
+        for node in ast.walk(ast.parse(definition.reference))
+        if isinstance(node, ast.Constant) and isinstance(node.value, float) and 0 < node.value < 1e-2
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def shaped(definition: Definition, *shapes: tuple[str, str, tuple[str, ...]]) -> bool:
+    """Whether the inputs, then the outputs, are exactly these (name, dtype, axes)."""
+    tensors = {**definition.inputs, **definition.outputs}
+    given = [(name, spec.dtype.value, tuple(spec.shape or ())) for name, spec in tensors.items()]
+    return given == list(shapes) and not any(spec.inout or spec.optional for spec in tensors.values())
+
+
+BF16, F32, I32, I64 = DType.BFLOAT16.value, DType.FLOAT32.value, DType.INT32.value, DType.INT64.value

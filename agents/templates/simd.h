@@ -1,0 +1,1 @@
+../../dataset/kernels/shared/simd.h
