@@ -69,7 +69,8 @@ Made = tuple[str, list[Kernel]]
 
 def _gqa(one: Model, block: Block, ranks: int) -> Made:
     heads, shared, width = block["q_heads"] // ranks, max(1, block["kv_heads"] // ranks), block["head_dim"]
-    kernels = [kernel.gemm(one, "qkv projection", (heads + 2 * shared) * width, one.hidden_size)]
+    role, parts = ("qkv and gate projection", 2 * heads) if block.get("gated") else ("qkv projection", heads)
+    kernels = [kernel.gemm(one, role, (parts + 2 * shared) * width, one.hidden_size)]
     if block.get("qk_norm"):
         kernels.append(kernel.norm(one, "norm of queries and keys", width))
     if block["rotary_dim"]:

@@ -17,6 +17,7 @@ from kernelmill.dataset.catalogue import entries
 from kernelmill.dataset.catalogue.pack import definitions, solutions, write
 from kernelmill.dataset.catalogue.workloads import is_synthetic
 from kernelmill.dataset.derive.recipes import RECIPES
+from kernelmill.dataset.validate import validate
 from kernelmill.evaluator.run import is_for
 from kernelmill.trace_schema import Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
 from kernelmill.trace_schema.constraints import check, evaluate
@@ -43,6 +44,10 @@ def test_nothing_is_wrong_with_any_file(dataset: Dataset) -> None:
     assert dataset.problems() == []
     assert set(dataset.definitions) == set(entries())
     assert set(NAMES) == set(RECIPES) <= set(entries())
+
+
+def test_a_strict_validation_finds_nothing(dataset: Dataset) -> None:
+    assert list(map(str, validate(dataset, strict=True))) == []
 
 
 def test_packed_files_are_what_their_sources_give(tmp_path: Path) -> None:

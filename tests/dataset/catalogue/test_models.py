@@ -72,6 +72,8 @@ def test_the_modules_of_a_dense_model_follow_a_step() -> None:
         ("gpt-oss-20b", 1, {"gqa_paged_decode_sink_swa128_h64_kv8_d64_ps16", "gqa_paged_decode_sink_h64_kv8_d64_ps16"}),
         ("gemma-2-2b", 1, {"gqa_paged_decode_swa4096_cap50_h8_kv4_d256_ps16", "softcap30_log_softmax_v256000"}),
         ("qwen3-next-80b-a3b", 2, {"gdn_decode_qk8_v16_d128_k_last", "gemma_rmsnorm_h256"}),
+        # A gate for each query head comes out of the same projection.
+        ("qwen3-next-80b-a3b", 2, {"gemm_bf16_n4608_k2048", "gemm_bf16_n6144_k2048"}),
         ("nemotron-3-super-120b-a12b", 4, {"mamba_ssu_decode_inplace_h32_d64_s128_ng2"}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
