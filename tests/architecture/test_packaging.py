@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -44,6 +45,16 @@ def test_the_wheel_holds_the_shipped_dataset_and_the_report_template(wheel: zipf
     assert any(name.startswith("kernelmill/dataset/data/blob/") for name in names)
     assert any(name.startswith("kernelmill/evaluator/report/") and name.endswith(".html") for name in names)
     assert not any("/tests/" in name or name.endswith(".pyc") for name in names)
+
+
+def test_the_wheel_carries_the_demo_slice_alone(wheel: zipfile.ZipFile) -> None:
+    """A clone has the whole dataset; pyproject.toml lists what the wheel keeps of it."""
+    data = [name for name in wheel.namelist() if name.startswith("kernelmill/dataset/data/")]
+    demo = set(json.loads(wheel.read("kernelmill/dataset/data/demo.json")))
+    assert {Path(name).stem for name in data if "/data/definitions/" in name} == demo
+    assert {Path(name).stem for name in data if "/data/workloads/" in name} == demo
+    assert {Path(name).parent.name for name in data if "/data/solutions/" in name} == demo
+    assert sum(wheel.getinfo(name).file_size for name in data) < 5 << 20
 
 
 def test_the_wheel_works_when_unpacked(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
