@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernelmill.dataset.derive.catalogued import entry_of, is_head
 from kernelmill.dataset.derive.states import Ints, State, View
 from kernelmill.trace_schema import Definition
 from kernelmill.trace_schema.errors import DatasetError
@@ -103,7 +104,8 @@ def _paged(definition: Definition, state: State) -> Laid:
 def _block_table(definition: Definition, state: State) -> Laid:
     import numpy as np
 
-    width = max(map(len, state.tables))
+    # Tables are as wide as what is chosen from them at least; engines pad them, too.
+    width = max(*map(len, state.tables), -(-definition.const_axes.get("topk", 1) // state.page_size))
     table = np.zeros((len(state.tables), width), dtype=np.int64)
     for row, pages in zip(table, state.tables, strict=True):
         row[: len(pages)] = pages
@@ -212,4 +214,6 @@ def recipe_for(definition: Definition) -> Recipe:
             f"{definition.name}: no recipe says how the op type {definition.op_type!r} is called in a serving step; "
             f"add one to dataset/derive/recipes.py (there are: {known})"
         )
+    if is_head(entry_of(definition)):
+        return SAMPLED
     return BY_OP_TYPE[definition.op_type](definition)

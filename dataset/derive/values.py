@@ -54,7 +54,8 @@ FLOATS: tuple[tuple[str, str, Draw], ...] = (
     ("sampling", r"uniform|u$", uniform(0.0, 1.0)),
     ("softmax|topk", r".*", normal(3.0)),
     ("moe", r"bias$", normal(0.2)),
-    ("moe", r"logits|gating", normal(1.5)),
+    # Of a row's variance a third is its experts' own popularity, so that some get many times the tokens of others.
+    ("moe", r"logits|gating", {**normal(1.2), "column_std": 0.85}),
     ("moe", r"topk_weights", {"kind": "softmax"}),
     ("gqa.*|mla.*", r"sink", normal(1.0)),
     ("gqa.*", r"^q$", normal(2.0)),

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from kernelmill.dataset import blobs, paths
+from kernelmill.dataset.catalogue.entries import Entry
 from kernelmill.dataset.derive import values
+from kernelmill.dataset.derive.catalogued import calls, entry_of
 from kernelmill.dataset.derive.choose import Kept
 from kernelmill.dataset.derive.recipes import Group, Laid, Recipe
 from kernelmill.trace_schema import Definition, SafetensorsInput, Trace, Workload
@@ -40,6 +42,7 @@ def make_workloads(
 
 
 def _workload(root: Path, definition: Definition, laid: Laid, kept: Kept, split: str) -> Workload:
+    entry = entry_of(definition)
     axes = {}
     for name in definition.var_axes:
         if name not in laid.axes:
@@ -48,14 +51,14 @@ def _workload(root: Path, definition: Definition, laid: Laid, kept: Kept, split:
                 "add it to dataset/derive/recipes.py"
             )
         axes[name] = laid.axes[name]
-    inputs = _inputs(root, definition, laid)
+    inputs = _inputs(root, definition, entry, laid)
     identity = json.dumps([definition.name, axes, inputs], sort_keys=True)
     unique = uuid.uuid5(NAMESPACE, identity)
     raw: dict[str, Any] = {
         "uuid": str(unique),
         "axes": axes,
         "inputs": inputs,
-        "weight": kept.steps,
+        "weight": kept.steps * calls(entry),
         "seed": unique.int & 0x7FFFFFFF,
         "split": split,
         "provenance": kept.state.provenance,
@@ -63,20 +66,27 @@ def _workload(root: Path, definition: Definition, laid: Laid, kept: Kept, split:
     return Workload.model_validate(raw)
 
 
-def _inputs(root: Path, definition: Definition, laid: Laid) -> dict[str, Any]:
+def _inputs(root: Path, definition: Definition, entry: Entry | None, laid: Laid) -> dict[str, Any]:
+    """The catalogue's values where it has the definition, else those that fit what the tensors mean."""
+    draws = entry.template.draws if entry else {}
+    scalars = entry.template.scalars(entry.kernel.constants) if entry else {}
     stored = {name: group for group in laid.groups for name in group}
     written: dict[int, dict[str, str]] = {}
     inputs: dict[str, Any] = {}
     for name, spec in definition.inputs.items():
-        if name in stored:
+        if spec.shape is None:
+            inputs[name] = {
+                "type": "scalar",
+                "value": scalars[name] if name in scalars else values.scalar(definition, name),
+            }
+        elif name in stored:
             group = stored[name]
             if id(group) not in written:
                 written[id(group)] = _write_blob(root, definition, group)
             inputs[name] = {"type": "safetensors", "tensor_key": name, **written[id(group)]}
-        elif spec.shape is None:
-            inputs[name] = {"type": "scalar", "value": values.scalar(definition, name)}
         else:
-            inputs[name] = {"type": "random", "distribution": values.draw(definition, name, spec)}
+            drawn = draws.get(name) or values.draw(definition, name, spec)
+            inputs[name] = {"type": "random", "distribution": drawn}
     return inputs
 
 
