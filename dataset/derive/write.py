@@ -26,6 +26,7 @@ DEMO_BYTES, DEMO_FLOPS = 6.0e7, 8.0e9
 """Most that one call of the demo slice may cost, so that a laptop's CPU judges it in well under a second."""
 DEMO_ROWS = 128
 """Larger batches make the baselines of norms call torch.compile, which takes a worker half a minute on two cores."""
+DEMO_TOKENS = 512
 
 
 def make_workloads(
@@ -162,5 +163,6 @@ def demo_of(definition: Definition, workloads: Sequence[Workload]) -> list[str]:
         if (spent := cost(definition, workload))[0] <= DEMO_BYTES
         and spent[1] <= DEMO_FLOPS
         and workload.axes.get("batch_size", 0) <= DEMO_ROWS
+        and max(workload.axes.get(name, 0) for name in ("num_tokens", "M", "total_q")) <= DEMO_TOKENS
     ]
     return list(dict.fromkeys([light[0], light[len(light) // 2], light[-1]]))
