@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kernelmill.dataset.catalogue import kernel
 from kernelmill.dataset.catalogue.kernel import Kernel
 from kernelmill.dataset.catalogue.model import Block, Model, model
+from kernelmill.dataset.catalogue.template import Constants
 
 SAMPLERS = ("top_p", "top_k_top_p", "top_k", "min_p")
 """The first two for every vocabulary."""
@@ -159,7 +160,7 @@ def _head(one: Model, ranks: int) -> Module:
 
 def _sampling(one: Model) -> Module:
     words = {"vocab_size": one.vocab_size}
-    cap = {**words, "soft_cap": one.final_soft_cap}
+    cap: Constants = {**words, "soft_cap": one.final_soft_cap, "cap": f"{one.final_soft_cap:g}"}
     logs = Kernel("log probabilities", "log_softmax", words)
     if one.final_soft_cap:
         logs = Kernel("log probabilities", "softcap_log_softmax", cap)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernelmill.dataset import paths
 from kernelmill.dataset.catalogue.entries import entries
-from kernelmill.dataset.catalogue.workloads import is_synthetic, write_workloads
+from kernelmill.dataset.catalogue.workloads import delete_unused, is_synthetic, write_workloads
 from kernelmill.trace_schema import Definition, Solution
 
 KERNELS = Path(__file__).parents[1] / "kernels"
@@ -48,7 +48,7 @@ def solution(folder: Path) -> Solution:
 def write(out: Path) -> list[Path]:
     """Writes every definition and solution under `out`, and workloads of definitions that have no others yet.
 
-    Files of definitions and solutions that are no longer made are deleted; derived workloads stay as they are.
+    What is no longer made is deleted; derived workloads stay as they are.
     """
     written = []
     for name, entry in entries().items():
@@ -62,6 +62,10 @@ def write(out: Path) -> list[Path]:
     for tree in ("definitions", "solutions"):
         for stale in set((out / tree).rglob("*.json")) - set(written):
             stale.unlink()
+    for file in (out / "workloads").rglob("*.jsonl"):
+        if file.stem not in entries():
+            file.unlink()
+    delete_unused(out)
     return written
 
 

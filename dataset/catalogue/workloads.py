@@ -41,6 +41,20 @@ def is_synthetic(file: Path) -> bool:
     return all(one.get("kind") == "synthetic" for one in found)
 
 
+def delete_unused(out: Path) -> None:
+    """Deletes shared blobs that no workload names any more."""
+    named = {
+        spec["path"]
+        for file in (out / "workloads").rglob("*.jsonl")
+        for line in file.read_text().splitlines()
+        for spec in json.loads(line)["workload"]["inputs"].values()
+        if "path" in spec
+    }
+    for file in (out / SHARED).glob("*.safetensors"):
+        if file.relative_to(out).as_posix() not in named:
+            file.unlink()
+
+
 def _raw(entry: Entry, state: State, blob: Mapping[str, str] | None) -> dict[str, Any]:
     inputs = dict(_inputs(entry, state, blob))
     axes = {name: state.axes[name] for name in entry.definition.var_axes}
