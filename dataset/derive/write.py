@@ -20,8 +20,8 @@ from kernelmill.trace_schema.constraints import evaluate
 from kernelmill.trace_schema.errors import DatasetError
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "kernelmill:workload")
-BLOBS = "blob/workloads/traffic"
-"""One folder for all definitions: those that see the same state share its files."""
+BLOBS, BLOBS_OF_DEMO = "blob/workloads/traffic", "blob/workloads/demo"
+"""Folders for all definitions, since those that see the same state share its files; the wheel carries the second."""
 DEMO_BYTES, DEMO_FLOPS = 6.0e7, 8.0e9
 """Most that one call of the demo slice may cost, so that a laptop's CPU judges it in well under a second."""
 DEMO_ROWS = 128
@@ -100,7 +100,8 @@ def _write_blob(root: Path, definition: Definition, group: Group) -> dict[str, s
     names = list(group) if not one_array and set(wanted.values()) == {"int32"} else list(wanted)
     data = blobs.encode({name: np.ascontiguousarray(group[name], dtype=wanted.get(name, "int32")) for name in names})
     sha256 = hashlib.sha256(data).hexdigest()
-    file = root / BLOBS / f"{sha256}.safetensors"
+    folder = BLOBS_OF_DEMO if definition.name in read_demo(root) else BLOBS
+    file = root / folder / f"{sha256}.safetensors"
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists():
         file.write_bytes(data)
