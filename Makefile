@@ -53,7 +53,13 @@ bench: setup ## Measure loading a large dataset and what the judge itself costs
 	@$(BIN)/python -m benchmarks.judge_cost
 
 .PHONY: dataset
-dataset: setup ## Make the shipped dataset from its sources and validate it (MUTANTS=--mutants: wrong kernels too)
+dataset: setup ## Make the shipped dataset from its sources; REQUESTS=DIR: workloads from the traces there; MUTANTS=--mutants
+	@$(BIN)/python -m kernelmill.dataset.catalogue --out dataset/data
+ifdef REQUESTS
+	@$(BIN)/kernelmill derive --requests $(REQUESTS) --dataset dataset/data
+else
+	@echo "workloads stay as they are; to derive them again: make dataset REQUESTS=FOLDER (which files: dataset/data/DATA_LICENSES.md)"
+endif
 	@$(BIN)/python -m kernelmill.dataset.catalogue --out dataset/data --inventory docs/dataset.md
 	@$(BIN)/kernelmill validate dataset/data --strict $(MUTANTS)
 

@@ -33,7 +33,7 @@ SOLUTIONS = (
 WORKLOADS = 3
 ROUNDS = 30
 AHEAD_CYCLES = 4_000_000
-"""So long the device waits while the host hands over the graph: else that is what is timed, and grows with its length."""
+"""So long the device waits while the host hands over the graph: else that is timed, and grows with its length."""
 Call = Callable[[], object]
 
 

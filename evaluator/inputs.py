@@ -190,7 +190,8 @@ class Inputs:
         self._drawn[tensor.name] = drawn
         if drawn.kind in SUMMED and not tensor.dtype.startswith("float8"):
             std = drawn.params.get("std", 1.0)
-            plain = Distribution(kind="normal", std=std)
+            # Two windows' columns, by cosine and sine, have as much in common as either's.
+            plain = Distribution(kind="normal", std=std, column_std=drawn.params.get("column_std"))
             return Deck(sample(plain, tensor.dtype, shape, self._generator), None)
         coins = torch.randint(0, 2, shape, generator=self._generator, dtype=torch.int8).bool()
         return Deck(sample(drawn, tensor.dtype, shape, self._generator), coins)
@@ -253,6 +254,8 @@ def sample(drawn: Distribution, dtype: str, shape: tuple[int, ...], generator: t
         real = torch.softmax(real / params["temperature"], dim=-1)
     elif drawn.kind in ("normal", "lognormal"):
         real = real * params["std"] + params["mean"]
+        if "column_std" in params:
+            real += torch.randn(shape[-1:], generator=generator, device=device) * params["column_std"]
         real = real.exp() if drawn.kind == "lognormal" else real
     if dtype.startswith("float8"):
         real = real.clamp(-FLOAT8_RANGE, FLOAT8_RANGE)

@@ -10,6 +10,7 @@ COMMANDS = (
     "kernelmill.evaluator.commands",
     "kernelmill.evaluator.tools.commands",
     "kernelmill.dataset.commands",
+    "kernelmill.dataset.derive.commands",
     "kernelmill.evaluator.report.commands",
     "kernelmill.trace_schema.commands",
     "kernelmill.leaderboard.commands",

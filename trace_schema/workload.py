@@ -19,6 +19,8 @@ _PARAMS: dict[str, dict[str, float | None]] = {
     "lognormal": {"mean": 0.0, "std": 1.0},
     "constant": {"value": _REQUIRED},
 }
+_OPTIONAL: dict[str, tuple[str, ...]] = {"normal": ("column_std",)}
+"""Parameters that say nothing where they are left out."""
 
 
 class Distribution(Model):
@@ -31,6 +33,9 @@ class Distribution(Model):
     """Mean of a normal; of the logarithm for lognormal."""
     std: Measure | None = None
     """Standard deviation of a normal; of the logarithm for lognormal."""
+    column_std: Measure | None = None
+    """normal: standard deviation of what all elements of a column have in common, as a router's logits of one expert.
+    A column has one place along the last axis; nothing is in common where this is left out."""
     low: Finite | None = None
     """Least value of uniform or randint."""
     high: Finite | None = None
@@ -42,8 +47,8 @@ class Distribution(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        wanted = _PARAMS[self.kind]
-        for name in ("mean", "std", "low", "high", "temperature", "value"):
+        wanted = (*_PARAMS[self.kind], *_OPTIONAL.get(self.kind, ()))
+        for name in ("mean", "std", "column_std", "low", "high", "temperature", "value"):
             if getattr(self, name) is not None and name not in wanted:
                 raise ValueError(f"{self.kind} takes {', '.join(wanted)}, not {name}")
         params = self._effective()
@@ -66,7 +71,9 @@ class Distribution(Model):
 
     def _effective(self) -> dict[str, float | None]:
         given = {name: getattr(self, name) for name in _PARAMS[self.kind]}
-        return {name: default if given[name] is None else given[name] for name, default in _PARAMS[self.kind].items()}
+        found = {name: default if given[name] is None else given[name] for name, default in _PARAMS[self.kind].items()}
+        extra = {name: getattr(self, name) for name in _OPTIONAL.get(self.kind, ())}
+        return found | {name: value for name, value in extra.items() if value is not None}
 
 
 class RandomInput(Model):

@@ -1,4 +1,4 @@
-"""From recorded traffic to workloads: replay requests through a small engine, keep the steps that stand for the rest.
+"""From recorded traffic to workloads: replay requests through an engine's scheduler, keep the steps that stand for all.
 
-`python -m kernelmill.dataset.derive --azure FILE --sglang DIR --out DIR` rewrites the workloads of the shipped dataset.
+`kernelmill derive --requests DIR` rewrites the workloads of a dataset; docs/workloads.md says how they come about.
 """

@@ -152,3 +152,14 @@ def test_captured_indices_are_shifted_and_captured_offsets_are_not() -> None:
         assert torch.equal((moved[:4] - moved[0]).remainder(100), (pages[:4] - pages[0]).remainder(100))
         seen.add(int(moved[0]))
     assert len(seen) > 50
+
+
+@pytest.mark.parametrize("rows", [SMALL * 8, LARGE])
+def test_columns_may_have_a_mean_of_their_own_as_experts_have(rows: int) -> None:
+    inputs = inputs_of(rows, distribution={"kind": "normal", "std": 1.0, "column_std": 2.0})
+    first, second = (inputs.copy(inputs.draw())["hidden_states"] for _ in range(2))
+    assert first.mean(dim=0).std() == pytest.approx(2.0, rel=0.15)
+    assert (first - first.mean(dim=0)).std() == pytest.approx(1.0, rel=0.1)
+    popular = first.argmax(dim=1).bincount(minlength=1024).sort(descending=True).values
+    assert popular[:10].sum() > rows / 4, "a hundredth of the columns wins far more than a hundredth of the rows"
+    assert not torch.equal(first.mean(dim=0).argsort()[-10:], second.mean(dim=0).argsort()[-10:])

@@ -151,7 +151,7 @@ def _distribution(kind: str, **params: st.SearchStrategy[Any]) -> st.SearchStrat
 
 _finite = st.floats(-1e6, 1e6) | st.integers(-(2**60), 2**60)
 distributions = (
-    _distribution("normal", mean=nullable(_finite), std=durations)
+    _distribution("normal", mean=nullable(_finite), std=durations, column_std=durations)
     | _distribution("lognormal", mean=_finite)
     | _distribution("uniform", low=st.floats(-9, 0), high=st.floats(1, 9))
     | _distribution("softmax", temperature=st.floats(0.1, 9))

@@ -57,6 +57,7 @@ def test_records_can_be_built_in_python() -> None:
     [
         ({"kind": "normal"}, {"mean": 0, "std": 1}),
         ({"kind": "normal", "std": 0.5}, {"mean": 0, "std": 0.5}),
+        ({"kind": "normal", "column_std": 2}, {"mean": 0, "std": 1, "column_std": 2}),
         ({"kind": "lognormal", "mean": None}, {"mean": 0, "std": 1}),
         ({"kind": "uniform"}, {"low": 0, "high": 1}),
         ({"kind": "randint", "low": 0, "high": 2**53 + 1}, {"low": 0, "high": 2**53 + 1}),
@@ -84,7 +85,8 @@ def test_randint_gives_integers() -> None:
         ({"kind": "uniform", "low": 1}, "must be less than"),
         ({"kind": "normal", "std": -1}, "must not be negative"),
         ({"kind": "normal", "mean": "NaN"}, "must be finite"),
-        ({"kind": "normal", "low": 0}, "normal takes mean, std, not low"),
+        ({"kind": "normal", "low": 0}, "normal takes mean, std, column_std, not low"),
+        ({"kind": "uniform", "column_std": 1}, "uniform takes low, high, not column_std"),
         ({"kind": "softmax", "temperature": 0}, "temperature must be more than 0"),
     ],
 )
