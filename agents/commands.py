@@ -79,7 +79,7 @@ def run(
             steps=steps,
             tools=tools,
             command=tuple(command or ()),
-        ).settled()
+        )
         folder = out or session.run_folder(plan)
         typer.echo(f"run: {folder}", err=True)
         result = session.start(plan, opened, folder, say, save=save)

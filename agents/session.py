@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kernelmill.dataset import Dataset
 
 DEFAULT = "template"
-TEMPLATE_WALL_S = 285.0
-"""A template search that was given no time takes so much at most, and plans its rounds by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +51,6 @@ class Plan:
     """Whether the model may call tools."""
     command: Sequence[str] = ()
     """What the external strategy runs."""
-
-    def settled(self) -> Plan:
-        """The same plan with every limit that follows from it."""
-        if self.strategy != "template" or self.limits.wall_s is not None:
-            return self
-        return replace(self, limits=self.limits.model_copy(update={"wall_s": TEMPLATE_WALL_S}))
 
     def config(self, definition: Definition, workloads: Sequence[Workload], kind: str) -> dict[str, Any]:
         together = hashlib.sha256("".join(one.hash() for one in workloads).encode()).hexdigest()

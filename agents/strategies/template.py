@@ -25,6 +25,8 @@ FINALISTS = 2
 """Judged on every workload."""
 FULL_ROUNDS = 2.0
 """Judging the finalists in full is reckoned at so many rounds."""
+PATIENCE_S = 285.0
+"""Rounds are planned so that the search ends within this time, even where no budget asks for it."""
 TOLD = 1.02
 """A gain by less than this is noise of a quick judgement, and ends the moves."""
 
@@ -134,7 +136,8 @@ class Template:
 
     def _finalists(self, history: History) -> list[Point]:
         ranked = [one for one in history.ranked() if one.outcome.passed and one.outcome.fidelity == "quick"]
-        room = min(FINALISTS, history.budget.left("evaluations"))
+        late = history.budget.used["wall_s"] > PATIENCE_S / 2
+        room = min(1 if late else FINALISTS, history.budget.left("evaluations"))
         return [self._points[self._named(one)] for one in ranked[: int(room)]]
 
     def _must_land(self, history: History) -> bool:
@@ -146,7 +149,8 @@ class Template:
             return True
         last = judged[-1].event
         round_s = fsum(one.outcome.device_s for one in judged if one.event == last)
-        return min(budget.left("wall_s"), budget.left("device_s")) < (1 + FULL_ROUNDS) * round_s
+        left_s = min(budget.left("wall_s"), budget.left("device_s"), PATIENCE_S - budget.used["wall_s"])
+        return left_s < (1 + FULL_ROUNDS) * round_s
 
     def _proposal(self, point: Point, history: History, fidelity: Fidelity) -> Proposal:
         solution = point.space.render(point.params)
