@@ -25,6 +25,8 @@ from kernelmill.trace_schema import Definition
 from kernelmill.trace_schema.definition import AxisConst, TensorSpec
 
 OURS = "_km_"
+SMALL = 1 << 14
+"""Sizes that a list may have: 128 KiB of it."""
 
 
 @dataclass(slots=True)
@@ -41,12 +43,21 @@ class Dispatcher:
     failed: Callable[[int, Exception], Missed]
     """Told of a kernel's exception by cell."""
     draws: list[Iterator[Missed | None]] | None = None
-    """By cell: None for a plain call, else what is to happen beside it."""
+    """By cell: None for a plain call, else what is to happen beside it. None where no call is ever drawn."""
+    counts: bool = True
+    """Whether calls are counted by cell, which costs some 40 ns each."""
     calls: list[int] = field(default_factory=list)
-    """By cell: how often its kernel served."""
+    """By cell: how often its kernel served, where it is counted."""
     uncovered: Missed = field(default_factory=lambda: Missed("no kernel covers these sizes"))
     unfit: Missed = field(default_factory=lambda: Missed("the arguments are not what the definition says"))
     source: str = ""
+
+    @property
+    def small(self) -> list[int] | None:
+        """The cell of each size up to the largest that is served, where there is one feature and they are few."""
+        if len(self.grid.cuts) != 1 or not self.grid.cuts[0] or self.grid.cuts[0][-1] > SMALL:
+            return None
+        return [self.grid.cell((size,)) for size in range(self.grid.cuts[0][-1])]
 
     def compile(self, device: str) -> Callable[..., Any]:
         """`device`: cpu or cuda:0. The result returns the kernel's answer, or a Missed."""
@@ -56,6 +67,7 @@ class Dispatcher:
         self.source = "\n".join(_lines(self, device)) + "\n"
         space: dict[str, Any] = {
             f"{OURS}bisect": bisect_right,
+            f"{OURS}small": self.small,
             f"{OURS}plain": frozenset({torch.Tensor, torch.nn.Parameter}),
             f"{OURS}grad": torch.is_grad_enabled,
             f"{OURS}value": self.value,
@@ -112,11 +124,7 @@ def _lines(own: Dispatcher, device: str) -> Iterator[str]:
     for name in inputs:
         yield from _check(name, definition.inputs[name], definition, places, device)
     yield from _grad(definition)
-    terms = [
-        f"{OURS}bisect({OURS}cuts{at}, {_size(feature, places)})" + (f" * {stride}" if stride != 1 else "")
-        for at, (feature, stride) in enumerate(zip(own.features, own.grid.strides, strict=True))
-    ]
-    yield f"    {OURS}cell = {' + '.join(terms) or '0'}"
+    yield from _find(own, places)
     plain = ", ".join(inputs)
     if outputs:
         yield f"    if {outputs[0]} is not None:"
@@ -124,6 +132,20 @@ def _lines(own: Dispatcher, device: str) -> Iterator[str]:
             yield f"    {line}"
         yield from _serve("into", f"{plain}, {', '.join(outputs)}", own, "        ")
     yield from _serve("value", plain, own, "    ")
+
+
+def _find(own: Dispatcher, places: dict[str, str]) -> Iterator[str]:
+    """The cell of a call. With one feature whose sizes are few a list has them all, which is read faster than cut."""
+    sizes = [_size(feature, places) for feature in own.features]
+    if len(sizes) == 1 and own.small is not None:
+        yield f"    if {sizes[0]} >= {len(own.small)}: return {OURS}uncovered"
+        yield f"    {OURS}cell = {OURS}small[{sizes[0]}]"
+        return
+    terms = [
+        f"{OURS}bisect({OURS}cuts{at}, {size})" + (f" * {stride}" if stride != 1 else "")
+        for at, (size, stride) in enumerate(zip(sizes, own.grid.strides, strict=True))
+    ]
+    yield f"    {OURS}cell = {' + '.join(terms) or '0'}"
 
 
 def _required(definition: Definition) -> list[str]:
@@ -150,7 +172,11 @@ def _check(name: str, spec: TensorSpec, definition: Definition, places: dict[str
 def _sizes(name: str, spec: TensorSpec, definition: Definition, places: dict[str, str], indent: str) -> Iterator[str]:
     """Unpacking a shape is the cheapest way to ask for rank and sizes at once; a wrong rank raises ValueError."""
     if not spec.shape:
-        yield f"{indent}if {name}.dim(): return {OURS}unfit"
+        yield f"{indent}if {name}.dim() != 0: return {OURS}unfit"
+        return
+    if all(isinstance(definition.axes[axis], AxisConst) for axis in spec.shape):
+        sizes = "".join(f"{definition.const_axes[axis]}, " for axis in spec.shape)
+        yield f"{indent}if {name}.shape != ({sizes}): return {OURS}unfit"
         return
     targets, wrong = [], []
     for at, axis in enumerate(spec.shape):
@@ -215,6 +241,7 @@ def _serve(form: str, arguments: str, own: Dispatcher, indent: str) -> Iterator[
     if own.draws is not None:
         yield f"{indent}{OURS}drawn = next({OURS}draws[{OURS}cell])"
         yield f"{indent}if {OURS}drawn is not None: return {OURS}drawn"
-    yield f"{indent}{OURS}calls[{OURS}cell] += 1"
+    if own.counts:
+        yield f"{indent}{OURS}calls[{OURS}cell] += 1"
     yield f"{indent}try: return {OURS}kernel({arguments})"
     yield f"{indent}except Exception as {OURS}error: return {OURS}failed({OURS}cell, {OURS}error)"

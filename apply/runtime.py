@@ -54,6 +54,8 @@ class Looks:
 
     share: float = 0.0
     first: int = 1
+    counts: bool = True
+    """Whether plain calls are counted by range."""
 
 
 @dataclass(slots=True)
@@ -99,18 +101,42 @@ class Runtime:
             value=[None if kernel is None else forms[kernel].value for kernel in grid.cells],
             into=[None if kernel is None else forms[kernel].into for kernel in grid.cells],
             failed=fail,
+            counts=self.looks.counts,
         )
-        if self.looks.share > 0 or self.looks.first > 0:
-            idle = Missed("nothing to look at")
-            dispatcher.draws = [
-                draws(idle if kernel is None else marks[kernel], self.looks.share, self.looks.first)
-                for kernel in grid.cells
-            ]
+        self._look(dispatcher, marks)
         for kernel, breaker in enumerate(breakers):
             breaker.take_out = _taking_out(dispatcher, kernel)
         made = Served(definition, dispatcher, dispatcher.compile(self.device), breakers, trials, marks, failed)
         self.served[definition.name] = made
         return made
+
+    def _look(self, dispatcher: Dispatcher, marks: Sequence[Missed]) -> None:
+        """Where a share is drawn, each call asks; first looks alone stand in the kernels' places until they are done."""
+        cells = dispatcher.grid.cells
+        if self.looks.share > 0:
+            idle = Missed("nothing to look at")
+            dispatcher.draws = [
+                draws(idle if kernel is None else marks[kernel], self.looks.share, self.looks.first)
+                for kernel in cells
+            ]
+        elif self.looks.first > 0:
+            for cell, kernel in enumerate(cells):
+                if kernel is not None:
+                    first_looks(dispatcher, cell, marks[kernel], self.looks.first)
+
+
+def first_looks(dispatcher: Dispatcher, cell: int, mark: Missed, times: int) -> None:
+    """Puts in the kernel's place what asks for a look, and the kernel back after so many."""
+    value, into = dispatcher.value[cell], dispatcher.into[cell]
+    left = iter(range(times - 1))
+
+    def look(*args: Any) -> Missed:
+        dispatcher.calls[cell] -= dispatcher.counts  # it was no plain call
+        if next(left, None) is None and dispatcher.value[cell] is look:
+            dispatcher.value[cell], dispatcher.into[cell] = value, into
+        return mark
+
+    dispatcher.value[cell] = dispatcher.into[cell] = look
 
 
 def _taking_out(dispatcher: Dispatcher, kernel: int) -> Callable[[], None]:

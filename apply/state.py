@@ -53,7 +53,8 @@ def enable_apply(home: str | os.PathLike[str] | None = None, *, shadow: float | 
     ApplyError where it cannot be trusted or read; kernels that do not fit this machine are left out, an event each.
     """
     settings = Settings.read(os.environ if home is None else {**os.environ, "KERNELMILL_APPLY_HOME": os.fspath(home)})
-    runtime = load(settings, Looks(settings.shadow if shadow is None else shadow, settings.first))
+    share = settings.shadow if shadow is None else shadow
+    runtime = load(settings, Looks(share, settings.first, counts=settings.metrics is not None))
     if settings.metrics is not None:
         keep_writing(runtime, settings.metrics)
     return force(runtime)
