@@ -22,7 +22,7 @@ UNFIT = (TypeError, AttributeError, ValueError, RuntimeError)
 never come this far: the dispatcher keeps them."""
 
 live: dict[str, Callable[..., Any]] = {}
-"""Dispatchers in force, by definition. Replaced as a whole (`put_in_force`): a call sees the old ones or the new ones."""
+"""Dispatchers in force, by definition. Replaced as a whole (`put_in_force`): a call sees old or new ones."""
 _UNFIT = Missed("the arguments are not what the definition says")
 _OFF = Missed("no kernel is in force for this definition")
 

@@ -111,13 +111,12 @@ class Runtime:
         return made
 
     def _look(self, dispatcher: Dispatcher, marks: Sequence[Missed]) -> None:
-        """Where a share is drawn, each call asks; first looks alone stand in the kernels' places until they are done."""
+        """Where a share is drawn each call asks; first looks alone stand in the kernels' places until they are done."""
         cells = dispatcher.grid.cells
         if self.looks.share > 0:
             idle = Missed("nothing to look at")
             dispatcher.draws = [
-                draws(idle if kernel is None else marks[kernel], self.looks.share, self.looks.first)
-                for kernel in cells
+                draws(idle if kernel is None else marks[kernel], self.looks.share, self.looks.first) for kernel in cells
             ]
         elif self.looks.first > 0:
             for cell, kernel in enumerate(cells):

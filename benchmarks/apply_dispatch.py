@@ -59,9 +59,7 @@ def ours(args: tuple[Any, ...], kwargs: dict[str, Any], uncovered: tuple[Any, ..
     }
 
 
-def public(
-    args: tuple[Any, ...], kwargs: dict[str, Any], uncovered: tuple[Any, ...], folder: Path
-) -> dict[str, Call]:
+def public(args: tuple[Any, ...], kwargs: dict[str, Any], uncovered: tuple[Any, ...], folder: Path) -> dict[str, Call]:
     """Its table holds one passing trace of a solution for exactly the covered size."""
     _stub("flashinfer", "flashinfer.testing")
     package = import_module("flashinfer_bench")
@@ -100,7 +98,7 @@ def _write(data: Any, folder: Path) -> None:
     source = "def run(hidden_states, weight):\n    return hidden_states\n"
     spec = {"destination_passing_style": False}
     solution = raw_solution(name="null", definition=DEFINITION, author="bench", source=source, spec=spec)
-    inputs = dict.fromkeys(definition.inputs, {"type": "random"})
+    inputs = {name: {"type": "random"} for name in definition.inputs}
     workload = {"uuid": "w1", "axes": {"batch_size": COVERED}, "inputs": inputs}
     evaluation = {k: v for k, v in raw_evaluation().items() if k != "statistics"}
     trace = {"definition": DEFINITION, "workload": workload, "solution": "null", "evaluation": evaluation}

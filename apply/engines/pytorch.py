@@ -7,6 +7,7 @@ work), and calls the original with exactly what it was given where anything diff
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -34,6 +35,8 @@ MODELS_NORMS = frozenset(
 weight, are not among them."""
 
 _patches = Patches()
+_inside = threading.local()
+"""`busy` while a kernel or an original of ours runs: what these call themselves is torch's own business."""
 _is_followed = False
 
 
@@ -90,7 +93,8 @@ def _is_plain(device: str) -> bool:
     import torch
 
     return not (
-        torch.compiler.is_compiling()
+        getattr(_inside, "busy", False)
+        or torch.compiler.is_compiling()
         or torch.is_autocast_enabled(device)
         or torch._C._len_torch_dispatch_stack()
         or torch._C._len_torch_function_stack()
@@ -108,7 +112,7 @@ def _linear(original: Callable[..., Any], by_size: dict[tuple[int, ...], str]) -
         def own(rows: Any, weight: Any) -> Any:
             return original(input, weight).view(-1, columns)
 
-        return apply(name, (input.view(-1, input.shape[-1]), weight), None, own).view(*input.shape[:-1], columns)
+        return _served(name, input.view(-1, input.shape[-1]), weight, own).view(*input.shape[:-1], columns)
 
     return linear
 
@@ -142,4 +146,12 @@ def _normed(name: str, x: Any, weight: Any, original: Callable[[], Any]) -> Any:
     def own(rows: Any, weight: Any) -> Any:
         return original().view(-1, shape[-1])
 
-    return apply(name, (x.view(-1, shape[-1]), weight), None, own).view(shape)
+    return _served(name, x.view(-1, shape[-1]), weight, own).view(shape)
+
+
+def _served(name: str, rows: Any, weight: Any, own: Callable[..., Any]) -> Any:
+    _inside.busy = True
+    try:
+        return apply(name, (rows, weight), None, own)
+    finally:
+        _inside.busy = False

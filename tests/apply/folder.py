@@ -62,7 +62,9 @@ def workload(rows: int) -> Workload:
     return builders.workload(uuid=uuid, axes={"batch_size": rows})
 
 
-def judged(solution: Solution, rows: int, ratio: float, environment: Mapping[str, Any] | None = None, **over: Any) -> Trace:
+def judged(
+    solution: Solution, rows: int, ratio: float | None, environment: Mapping[str, Any] | None = None, **over: Any
+) -> Trace:
     """A trace with this machine's own names and versions, unless `environment` says otherwise."""
     trace = a_trace(solution, workload(rows), ratio, definition=NORM, baseline=BASELINE, device=host().model, **over)
     raw = builders.plain(trace)

@@ -17,7 +17,19 @@ from tests import builders
 
 HIDDEN = 8
 NEVER = Looks(0.0, 0)
-NORM = builders.definition()
+NORM = builders.definition(
+    reference="""\
+import torch
+
+EPSILON = 1e-5
+
+
+def run(hidden_states, weight):
+    x = hidden_states.to(torch.float32)
+    scale = torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + EPSILON)
+    return (x * scale * weight.to(torch.float32)).to(hidden_states.dtype)
+"""
+)
 INPLACE = builders.definition(
     name="add_rmsnorm_h8",
     inputs={

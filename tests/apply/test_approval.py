@@ -76,7 +76,10 @@ def test_explain_tells_a_calls_kernel_or_the_sizes_that_are_covered(home: Path) 
     told = explain_call(installed, host().model, NORM.name, {"batch_size": 3})
     assert told["served"] is None
     assert "batch_size=4" in told["why"]
-    assert "table is for" in explain_call(Installed.read(Settings.read()), "Other CPU", NORM.name, {"batch_size": 4})["why"]
+    assert (
+        "table is for"
+        in explain_call(Installed.read(Settings.read()), "Other CPU", NORM.name, {"batch_size": 4})["why"]
+    )
 
 
 def test_a_kernel_taken_back_serves_no_more(home: Path) -> None:
@@ -126,7 +129,7 @@ def test_files_that_are_not_the_approved_ones_are_never_loaded(
 
 REACHING = {
     "fopen": '#include <cstdio>\nvoid reach() { fclose(fopen("/tmp/x", "w")); }',
-    "system": "#include <cstdlib>\nvoid reach() { (void)!system(\"true\"); }",
+    "system": '#include <cstdlib>\nvoid reach() { (void)!system("true"); }',
     "dlopen": '#include <dlfcn.h>\nvoid reach() { dlopen("libm.so.6", RTLD_NOW); }',
     "socket": "#include <sys/socket.h>\nvoid reach() { socket(AF_INET, SOCK_STREAM, 0); }",
     "getenv": '#include <cstdlib>\nconst char* reach() { return getenv("HOME"); }',
@@ -147,10 +150,15 @@ def test_a_native_kernel_that_reaches_beyond_memory_and_mathematics_is_not_appro
 
 
 def test_python_needs_the_operators_word_that_it_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    solution = builders.solution(name="python_norm", author="bob", description="other than the baseline", source=(
-        "import torch\n\n\ndef run(hidden_states, weight, output):\n"
-        "    output.copy_(torch.nn.functional.rms_norm(hidden_states, weight.shape, weight, 1e-5))\n# mine\n"
-    ))
+    solution = builders.solution(
+        name="python_norm",
+        author="bob",
+        description="other than the baseline",
+        source=(
+            "import torch\n\n\ndef run(hidden_states, weight, output):\n"
+            "    output.copy_(torch.nn.functional.rms_norm(hidden_states, weight.shape, weight, 1e-5))\n# mine\n"
+        ),
+    )
     home = operators_folder(tmp_path, solution)
     with pytest.raises(ApplyError, match="read its source"):
         approve(home, solution.hash())
