@@ -35,7 +35,9 @@ class Settings:
     def read(cls, environ: Mapping[str, str] = os.environ) -> Self:
         """Raises ApplyError for a value that makes no sense."""
         home = Path(environ.get("KERNELMILL_APPLY_HOME") or "~/.config/kernelmill/apply").expanduser()
-        trust, events, metrics = (environ.get(f"KERNELMILL_APPLY_{name}") for name in ("TRUST", "EVENTS", "METRICS"))
+        trust = environ.get("KERNELMILL_APPLY_TRUST")
+        events = environ.get("KERNELMILL_APPLY_EVENTS")
+        metrics = environ.get("KERNELMILL_APPLY_METRICS")
         return cls(
             home=home,
             trust=Path(trust).expanduser() if trust else home / "operator.pub",

@@ -61,3 +61,42 @@ def norms(runtime: Runtime) -> dict[tuple[int, float], str]:
             if len(rows) == 2 and weight == rows[1:] and result == rows and width is not None:
                 found[width, epsilon] = name
     return found
+
+
+def fused_norms(runtime: Runtime) -> dict[tuple[int, float], str]:
+    """Definitions in force that norm the sum of rows and residual, and give the norm alone, by width and epsilon."""
+    found = {}
+    for name, served in runtime.served.items():
+        definition = served.definition
+        inputs, outputs = shapes_of(definition)
+        epsilon = epsilon_of(definition)
+        if definition.op_type == "rmsnorm" and len(inputs) == 3 and len(outputs) == 1 and epsilon is not None:
+            (rows, residual, weight), (result,) = inputs, outputs
+            width = definition.const_axes.get(weight[0]) if len(weight) == 1 else None
+            if (
+                rows == residual == result
+                and weight == rows[1:]
+                and width is not None
+                and "residual" in definition.inputs
+            ):
+                found[width, epsilon] = name
+    return found
+
+
+def gated(runtime: Runtime, activation: str) -> dict[int, str]:
+    """Definitions in force that gate one half of a row by the other with this activation, by the row's whole width.
+
+    Their tags name the function (`fi_api:…silu_and_mul`) or their names begin with it: shapes cannot tell it from gelu.
+    """
+    found = {}
+    wanted = f"{activation}_and_mul"
+    for name, served in runtime.served.items():
+        definition = served.definition
+        inputs, outputs = shapes_of(definition)
+        named = name.startswith(f"{wanted}_") or any(tag.endswith(f".{wanted}") for tag in definition.tags)
+        if named and definition.op_type == "activation" and len(inputs) == len(outputs) == 1:
+            (rows,), (result,) = inputs, outputs
+            sizes = [definition.const_axes.get(axes[-1]) for axes in (rows, result)]
+            if len(rows) == len(result) == 2 and None not in sizes and sizes[0] == 2 * (sizes[1] or 0):
+                found[sizes[0] or 0] = name
+    return found

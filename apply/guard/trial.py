@@ -40,6 +40,8 @@ class Trial:
         self.compared = 0
 
     def run(self, args: Sequence[Any], kwargs: Mapping[str, Any], fallback: Fallback) -> Any:
+        if _is_capturing(args):
+            return fallback(*args, **kwargs)
         given = dict(zip((*self._inputs, *self._outputs), args, strict=False)) | dict(kwargs)
         before = resident_bytes()
         copies = {name: self._copy(name, given.get(name)) for name in self._inputs}
@@ -136,6 +138,14 @@ class Trial:
     @staticmethod
     def _tensors(values: Any) -> list[Any]:
         return [value for value in values if hasattr(value, "nbytes")]
+
+
+def _is_capturing(args: Sequence[Any]) -> bool:
+    """Whether a CUDA graph is captured now: nothing may be waited for then, so nothing can be compared."""
+    import torch
+
+    on_gpu = any(getattr(value, "is_cuda", False) for value in args)
+    return on_gpu and torch.cuda.is_current_stream_capturing()
 
 
 def workload_of(definition: Definition, inputs: Mapping[str, Any]) -> Workload:
