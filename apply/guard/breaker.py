@@ -31,13 +31,17 @@ class Breaker:
         if self.cause is not None:
             return
         self.cause, self.detail = cause, detail[:500]
+        self.note("withdrawn", self.detail, cause=cause)
+
+    def note(self, event: str, detail: str, **facts: str) -> None:
+        """Writes an event about this kernel."""
         self._events.write(
-            "withdrawn",
+            event,
             definition=self.definition,
             solution=self.solution,
             solution_hash=self.solution_hash,
-            cause=cause,
-            detail=self.detail,
+            detail=detail,
+            **facts,
         )
 
 

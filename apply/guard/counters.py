@@ -27,6 +27,7 @@ def snapshot(runtime: Runtime) -> dict[str, Any]:
                 "served": sum(calls for own, _, calls in served.calls() if own is breaker),
                 "looked_at": served.looked_at[at].count,
                 "compared": served.trials[at].compared,
+                "incomparable": served.trials[at].incomparable,
                 "is_tripped": breaker.is_tripped,
                 "cause": breaker.cause,
                 "detail": breaker.detail,

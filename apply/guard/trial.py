@@ -16,7 +16,6 @@ from kernelmill.apply.guard.breaker import Breaker, Cause
 from kernelmill.apply.guard.memory import resident_bytes
 from kernelmill.apply.missed import Fallback
 from kernelmill.trace_schema import Definition, Workload
-from kernelmill.trace_schema.errors import KernelMillError
 
 if TYPE_CHECKING:
     import torch
@@ -38,27 +37,28 @@ class Trial:
         self._inputs, self._outputs = names_of(definition)
         self._grown = 0
         self.compared = 0
+        self.incomparable = ""
+        """Why a call could not be compared, the first time: the kernel stays then; counters and events say so."""
 
     def run(self, args: Sequence[Any], kwargs: Mapping[str, Any], fallback: Fallback) -> Any:
         if _is_capturing(args):
             return fallback(*args, **kwargs)
         given = dict(zip((*self._inputs, *self._outputs), args, strict=False)) | dict(kwargs)
-        before = resident_bytes()
         copies = {name: self._copy(name, given.get(name)) for name in self._inputs}
-        try:
-            answer = self._kernel(*copies.values())
-        except Exception as error:  # the boundary to foreign code
-            self._breaker.trip("exception", f"{type(error).__name__}: {error}")
+        before = resident_bytes()
+        answer, error = guarded(self._kernel, *copies.values())
+        if error is not None:
+            self._breaker.trip("exception", error)
             return fallback(*args, **kwargs)
-        kept = sum(value.nbytes for value in self._tensors(copies.values()))
-        untouched = self._wrote(copies, given)
+        fault = self._leak(resident_bytes() - before, answer)
+        changed, _ = guarded(self._wrote, copies, given)
         result = fallback(*args, **kwargs)
-        fault = untouched or self._compare(answer, self._expected(result, given), given)
-        if fault is None:
-            kept += sum(value.nbytes for value in self._tensors(answer if isinstance(answer, tuple) else (answer,)))
-            fault = self._leak(before, kept)
-        if fault is not None:
-            self._breaker.trip(*fault)
+        different, error = guarded(self._compare, answer, result, given)
+        if error is not None and not self.incomparable:
+            self.incomparable = error
+            self._breaker.note("incomparable", error)
+        if found := changed or different or fault:
+            self._breaker.trip(*found)
         return result
 
     def _copy(self, name: str, value: Any) -> Any:
@@ -72,7 +72,7 @@ class Trial:
         updated = {spec.inout for spec in self._definition.outputs.values()}
         for name, copy in copies.items():
             is_own = name not in updated and isinstance(copy, torch.Tensor) and copy is not given[name]
-            if is_own and not torch.equal(copy.view(torch.uint8), given[name].view(torch.uint8)):
+            if is_own and not torch.equal(_bits(copy), _bits(given[name])):
                 return "wrote_input", f"the kernel changed its input {name!r}"
         return None
 
@@ -92,15 +92,16 @@ class Trial:
         found |= {out: given[spec.inout] for out, spec in self._definition.outputs.items() if spec.inout}
         return found
 
-    def _compare(self, answer: Any, expected: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[Cause, str] | None:
+    def _compare(self, answer: Any, result: Any, given: Mapping[str, Any]) -> tuple[Cause, str] | None:
         import torch
 
+        expected = self._expected(result, given)
         parts = answer if isinstance(answer, tuple) else (answer,)
         outputs = dict(zip(self._definition.outputs, parts, strict=False))
         for name in self._definition.outputs:
             mine, right = outputs.get(name), expected.get(name)
             if not isinstance(right, torch.Tensor):
-                return None  # the caller's kernel tells its outputs in another way: nothing to compare with
+                raise TypeError(f"the caller's kernel gave no tensor for output {name!r}")
             if not isinstance(mine, torch.Tensor) or (mine.shape, mine.dtype) != (right.shape, right.dtype):
                 return "form", f"output {name!r} is not a {right.dtype} tensor of shape {list(right.shape)}"
             if right.is_floating_point() and bool(right.isfinite().all()) and not bool(mine.isfinite().all()):
@@ -119,25 +120,35 @@ class Trial:
 
         inputs = {name: given.get(name) for name in self._inputs}
         tensors = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
-        try:
-            case = make_case(self._definition, workload_of(self._definition, inputs), None)
-            expectation = comparator_for(self._definition).prepare(case, tensors, Truth(expected, None, 0.0))
-            finding = expectation.judge(outputs)
-        except KernelMillError:
-            return None  # these inputs are none that the definition can be judged on
+        case = make_case(self._definition, workload_of(self._definition, inputs), None)
+        expectation = comparator_for(self._definition).prepare(case, tensors, Truth(expected, None, 0.0))
+        finding = expectation.judge(outputs)
         if finding.verdict is None or finding.strain <= STRAIN:
             return None
         return "mismatch", finding.reason
 
-    def _leak(self, before: int, kept: int) -> tuple[Cause, str] | None:
-        self._grown += max(0, resident_bytes() - before - kept)
+    def _leak(self, grown: int, answer: Any) -> tuple[Cause, str] | None:
+        """`grown`: bytes that the call has left resident; its outputs are meant to be."""
+        outputs = answer if isinstance(answer, tuple) else (answer,)
+        self._grown += max(0, grown - sum(getattr(value, "nbytes", 0) for value in outputs))
         if self._grown < MEMORY_BYTES:
             return None
         return "memory", f"looked-at calls left {self._grown >> 20} MiB of resident memory behind"
 
-    @staticmethod
-    def _tensors(values: Any) -> list[Any]:
-        return [value for value in values if hasattr(value, "nbytes")]
+
+def guarded(function: Callable[..., Any], *args: Any) -> tuple[Any, str | None]:
+    """What it returns, or what it raised, as text: neither a kernel nor our own look at it may fail a call."""
+    try:
+        return function(*args), None
+    except Exception as error:  # the boundary to foreign code
+        return None, f"{type(error).__name__}: {error}"
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """As bytes: a NaN equals itself there."""
+    import torch
+
+    return tensor.reshape(-1).view(torch.uint8)
 
 
 def _is_capturing(args: Sequence[Any]) -> bool:

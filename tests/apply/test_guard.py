@@ -204,6 +204,21 @@ def test_non_finite_values_that_the_original_has_too_are_no_fault() -> None:
     assert cause(made) is None
 
 
+def test_a_look_that_fails_itself_fails_no_call() -> None:
+    """The caller's kernel answers in a way of its own, or with something that no comparator knows."""
+    x, weight = inputs()
+    made = runtime(looks=ALWAYS)
+    with force(made):
+        assert apply(NORM.name, args=(x, weight), fallback=lambda *args: None) is None
+        assert apply(NORM.name, args=(x, weight), fallback=lambda *args: "done") == "done"
+        meta = torch.empty(4, HIDDEN, device="meta")
+        assert apply(NORM.name, args=(x, weight), fallback=lambda *args: meta) is meta
+    assert cause(made) is None
+    kernel = snapshot(made)["definitions"][NORM.name]["kernels"]["fast"]
+    assert (kernel["looked_at"], kernel["compared"]) == (3, 0)
+    assert kernel["incomparable"]
+
+
 def test_counters_tell_what_served_and_what_did_not(tmp_path: Path) -> None:
     made = runtime(looks=Looks(0.0, 1))
     with force(made):
