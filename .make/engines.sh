@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The engines that apply is tested with, each in a venv of its own below .engines: vLLM's CPU build and SGLang.
+# The engines that apply is tested with, each in a venv of its own below .engines: so far vLLM's CPU build.
 # usage: engines.sh PYTHON
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,8 +1,8 @@
 """A step of a small Llama in plain transformers, with the approved kernels and without, by turns in one process.
 
-`KERNELMILL_APPLY_HOME=… python -m benchmarks.apply_step [--tokens 64] [--pairs 40]` where transformers is installed. The
-model has two layers of width 4096 with a narrow middle and few heads, so that norms are a visible part of a step. Prints
-the median ratio of the times of neighbouring steps with its 95 % interval, and how far the logits lie apart.
+`KERNELMILL_APPLY_HOME=… python -m benchmarks.apply_step [--tokens 64] [--pairs 40]` where transformers is installed.
+The model has two layers of width 4096 with a narrow middle and few heads, so that norms are a visible part of a step.
+Prints the median ratio of the times of neighbouring steps with its 95 % interval, and how far the logits lie apart.
 """
 
 from __future__ import annotations
