@@ -27,6 +27,10 @@ $(VENV)/.ready: pyproject.toml
 demo: setup ## Judge the demo slice on this machine, print the leaderboard, write demo/report.html
 	@$(BIN)/python -m kernelmill.evaluator.demo --out demo
 
+.PHONY: engines
+engines: setup ## Install vLLM's CPU build into .engines, so that `make test` serves through it
+	@bash .make/engines.sh $(PYTHON)
+
 .PHONY: serve
 serve: setup ## Run the service on this machine: API, site and evaluation, at http://127.0.0.1:8000
 	@$(BIN)/kernelmill serve

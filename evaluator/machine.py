@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import platform
 import time
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -58,6 +61,11 @@ def libraries() -> dict[str, str]:
         if version:
             found[package] = version
     return {name: version for name, version in found.items() if version}
+
+
+def fingerprint(libs: Mapping[str, str]) -> str:
+    """Of library versions: SHA-256 of their canonical JSON."""
+    return hashlib.sha256(json.dumps(dict(libs), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def metadata_version(package: str) -> str:

@@ -5,6 +5,7 @@ The nouns are imported when first asked for, so that `import kernelmill` costs n
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -35,3 +36,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+if os.environ.get("KERNELMILL_ENABLE_APPLY") or os.environ.get("FIB_ENABLE_APPLY"):
+    import_module("kernelmill.apply.arming.hooks").arm_if_wanted()

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 from pydantic_core import from_json
 from sqlalchemy import Connection, func, select
 
+from kernelmill.evaluator.machine import fingerprint
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.ranking import Head
-
-
-def fingerprint(libs: dict[str, str]) -> str:
-    """Of library versions: SHA-256 of their canonical JSON."""
-    return hashlib.sha256(json.dumps(libs, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def rows(connection: Connection, summary: dict[str, Any], head: Head) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import pytest
 from kernelmill.leaderboard.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("trace_schema", "dataset", "evaluator", "leaderboard", "web")
+FOLDERS = ("trace_schema", "dataset", "evaluator", "apply", "leaderboard", "web")
 READ = re.compile(r"environ.*?\"(KERNELMILL_[A-Z_]+)\"")
 INTERNAL = {"KERNELMILL_CHANNEL"}
 """Set by us for our own children, and nobody's to choose."""

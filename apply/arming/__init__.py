@@ -1,0 +1,1 @@
+"""Turning apply on in a program that does not know of it."""

@@ -1,0 +1,102 @@
+"""What a definition means to an adapter: facts that its tensors do not say."""
+
+from __future__ import annotations
+
+import ast
+
+from kernelmill.apply.runtime import Runtime
+from kernelmill.trace_schema import Definition
+
+EPSILONS = frozenset({"eps", "epsilon"})
+
+
+def epsilon_of(definition: Definition) -> float | None:
+    """The number that a norm's reference adds before the root: the one constant called eps or epsilon, in any case."""
+    found = set()
+    for node in ast.walk(ast.parse(definition.reference)):
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        named = any(isinstance(target, ast.Name) and target.id.lower() in EPSILONS for target in targets)
+        value = getattr(node, "value", None)
+        if named and isinstance(value, ast.Constant) and isinstance(value.value, int | float):
+            found.add(float(value.value))
+    return found.pop() if len(found) == 1 else None
+
+
+def shapes_of(definition: Definition) -> tuple[list[list[str]], list[list[str]]]:
+    """Axis names of all inputs and outputs; a scalar has none and is told by [""]."""
+    inputs, outputs = (
+        [spec.shape if spec.shape is not None else [""] for spec in side.values()]
+        for side in (definition.inputs, definition.outputs)
+    )
+    return inputs, outputs
+
+
+def gemms(runtime: Runtime) -> dict[tuple[int, ...], str]:
+    """Definitions in force that multiply rows by a weight [N, K], by that shape."""
+    found = {}
+    for name, served in runtime.served.items():
+        definition = served.definition
+        inputs, outputs = shapes_of(definition)
+        if definition.op_type == "gemm" and len(inputs) == 2 and len(outputs) == 1:
+            (rows, weight), (result,) = inputs, outputs
+            if len(weight) == 2 and rows[1:] == weight[1:] and result == [rows[0], weight[0]]:
+                sizes = [definition.const_axes.get(axis) for axis in weight]
+                if rows[0] in definition.var_axes and None not in sizes:
+                    found[tuple(size for size in sizes if size is not None)] = name
+    return found
+
+
+def norms(runtime: Runtime) -> dict[tuple[int, float], str]:
+    """Definitions in force that take the RMS norm of rows with a weight, by width and epsilon."""
+    found = {}
+    for name, served in runtime.served.items():
+        definition = served.definition
+        inputs, outputs = shapes_of(definition)
+        epsilon = epsilon_of(definition)
+        if definition.op_type == "rmsnorm" and len(inputs) == 2 and len(outputs) == 1 and epsilon is not None:
+            (rows, weight), (result,) = inputs, outputs
+            width = definition.const_axes.get(weight[0]) if weight else None
+            if len(rows) == 2 and weight == rows[1:] and result == rows and width is not None:
+                found[width, epsilon] = name
+    return found
+
+
+def fused_norms(runtime: Runtime) -> dict[tuple[int, float], str]:
+    """Definitions in force that norm the sum of rows and residual, and give the norm alone, by width and epsilon."""
+    found = {}
+    for name, served in runtime.served.items():
+        definition = served.definition
+        inputs, outputs = shapes_of(definition)
+        epsilon = epsilon_of(definition)
+        if definition.op_type == "rmsnorm" and len(inputs) == 3 and len(outputs) == 1 and epsilon is not None:
+            (rows, residual, weight), (result,) = inputs, outputs
+            width = definition.const_axes.get(weight[0]) if len(weight) == 1 else None
+            if (
+                rows == residual == result
+                and weight == rows[1:]
+                and width is not None
+                and "residual" in definition.inputs
+            ):
+                found[width, epsilon] = name
+    return found
+
+
+def gated(runtime: Runtime, activation: str) -> dict[int, str]:
+    """Definitions in force that gate one half of a row by the other with this activation, by the row's whole width.
+
+    Their tags name the function (`fi_api:…silu_and_mul`) or their names begin with it: shapes cannot tell it from gelu.
+    """
+    found = {}
+    wanted = f"{activation}_and_mul"
+    for name, served in runtime.served.items():
+        definition = served.definition
+        inputs, outputs = shapes_of(definition)
+        named = name.startswith(f"{wanted}_") or any(tag.endswith(f".{wanted}") for tag in definition.tags)
+        if named and definition.op_type == "activation" and len(inputs) == len(outputs) == 1:
+            (rows,), (result,) = inputs, outputs
+            sizes = [definition.const_axes.get(axes[-1]) for axes in (rows, result)]
+            if len(rows) == len(result) == 2 and None not in sizes and sizes[0] == 2 * (sizes[1] or 0):
+                found[sizes[0] or 0] = name
+    return found
