@@ -53,9 +53,9 @@ bench: setup ## Measure loading a large dataset and what the judge itself costs
 	@$(BIN)/python -m benchmarks.judge_cost
 
 .PHONY: dataset
-dataset: setup ## Pack the shipped solutions from their sources and validate the dataset
-	@$(BIN)/python -m kernelmill.dataset.catalogue --out dataset/data
-	@$(BIN)/kernelmill validate dataset/data
+dataset: setup ## Make the shipped dataset from its sources and validate it (MUTANTS=--mutants: wrong kernels too)
+	@$(BIN)/python -m kernelmill.dataset.catalogue --out dataset/data --inventory docs/dataset.md
+	@$(BIN)/kernelmill validate dataset/data --strict $(MUTANTS)
 
 .PHONY: dist
 dist: setup ## Build the sdist and the wheel

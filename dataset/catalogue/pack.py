@@ -1,43 +1,34 @@
-"""Packs definitions (TOML and reference) and kernels (solution.toml and sources), each into its one JSON record."""
+"""Packs the catalogue's definitions, and kernels (solution.toml and sources), each into its one JSON record."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from kernelmill.dataset import paths
+from kernelmill.dataset.catalogue.entries import entries
+from kernelmill.dataset.catalogue.workloads import delete_unused, is_synthetic, write_workloads
 from kernelmill.trace_schema import Definition, Solution
 
-CATALOGUE = Path(__file__).parent
-KERNELS = CATALOGUE.parent / "kernels"
+KERNELS = Path(__file__).parents[1] / "kernels"
 SHARED = KERNELS / "shared"
 """Headers that more than one kernel includes; each solution gets its own copy."""
 
 
 def definitions() -> Iterator[Definition]:
-    for file in sorted(CATALOGUE.glob("*/*.toml")):
-        yield definition(file)
-
-
-def definition(file: Path) -> Definition:
-    """The definition that `file` and the reference beside it describe. `shape = "scalar"` is a Python number."""
-    facts = tomllib.loads(file.read_text())
-    for tensor in (*facts["inputs"].values(), *facts["outputs"].values()):
-        tensor["shape"] = None if tensor["shape"] == "scalar" else tensor["shape"]
-    raw: dict[str, Any] = {"name": file.stem}
-    for key in ("op_type", "description", "tags", "axes", "constraints", "inputs", "outputs"):
-        if key in facts:
-            raw[key] = facts[key]
-    raw["reference"] = file.with_suffix(".py").read_text()
-    raw.update({key: facts[key] for key in ("comparator", "cost") if key in facts})
-    return Definition.model_validate(raw)
+    for entry in entries().values():
+        yield entry.definition
 
 
 def solutions() -> Iterator[Solution]:
-    for file in sorted(KERNELS.glob("*/*/solution.toml")):
-        yield solution(file.parent)
+    """Those written as source files, then a baseline by its template for every definition that has none of them."""
+    written = [solution(file.parent) for file in sorted(KERNELS.glob("*/*/solution.toml"))]
+    yield from written
+    done = {one.definition for one in written if one.author == "baseline"}
+    for name, entry in entries().items():
+        if name not in done:
+            yield entry.template.solution(entry.kernel.constants)
 
 
 def solution(folder: Path) -> Solution:
@@ -55,15 +46,26 @@ def solution(folder: Path) -> Solution:
 
 
 def write(out: Path) -> list[Path]:
-    """Writes every definition and solution under `out`; other files there stay as they are."""
-    op_types = {}
+    """Writes every definition and solution under `out`, and workloads of definitions that have no others yet.
+
+    What is no longer made is deleted; derived workloads stay as they are.
+    """
     written = []
-    for record in definitions():
-        op_types[record.name] = record.op_type
-        written.append(_save(out / paths.definition_file(record.op_type, record.name), record))
+    for name, entry in entries().items():
+        written.append(_save(out / paths.definition_file(entry.definition.op_type, name), entry.definition))
+        file = out / paths.workload_file(entry.definition.op_type, name)
+        if not file.exists() or is_synthetic(file):
+            written += write_workloads(out, entry)
     for one in solutions():
-        place = paths.solution_file(one.author, op_types[one.definition], one.definition, one.name)
-        written.append(_save(out / place, one))
+        op_type = entries()[one.definition].definition.op_type
+        written.append(_save(out / paths.solution_file(one.author, op_type, one.definition, one.name), one))
+    for tree in ("definitions", "solutions"):
+        for stale in set((out / tree).rglob("*.json")) - set(written):
+            stale.unlink()
+    for file in (out / "workloads").rglob("*.jsonl"):
+        if file.stem not in entries():
+            file.unlink()
+    delete_unused(out)
     return written
 
 

@@ -50,7 +50,7 @@ def is_low_bit(spec: TensorSpec) -> bool:
 
 def _sampling(definition: Definition) -> dict[str, Json]:
     """The public sampling definitions name their inputs alike."""
-    names: dict[str, Json] = {name: name for name in ("probs", "top_p", "top_k") if name in definition.inputs}
+    names: dict[str, Json] = {name: name for name in ("probs", "top_p", "top_k", "min_p") if name in definition.inputs}
     return {**names, "samples": next(iter(definition.outputs), None)}
 
 

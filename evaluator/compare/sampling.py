@@ -2,7 +2,8 @@
 
 Support: with top-p, a token is allowed if the probability of all strictly likelier tokens is below p (+ SLACK for
 float32 sums), which admits the token that crosses p and, among equal ones, any. With top-k, if fewer than k tokens are
-strictly likelier.
+strictly likelier; with both, p is a share of what top-k leaves. With min-p, if its probability is at least min-p times
+the largest (less SLACK of that).
 
 Distribution: with tokens ordered by falling probability, a right sampler's randomised cumulative value
 U = F(before token) + V * P(token), V uniform, is uniform on [0, 1] whatever the row's distribution was. So the calls of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kernelmill.evaluator.case import Case
 
 SLACK = 1e-5
+LIMITS = ("top_p", "top_k", "min_p")
 FALSE_REJECT = 1e-7
 """How often a right sampler may fail the distribution test."""
 
@@ -33,18 +35,21 @@ FALSE_REJECT = 1e-7
 class SamplingExpectation(Expectation):
     """Sorted probabilities and the size of the support, by row."""
 
-    def __init__(
-        self, samples: str, probs: torch.Tensor, top_p: torch.Tensor | None, top_k: torch.Tensor | None
-    ) -> None:
+    def __init__(self, samples: str, probs: torch.Tensor, limits: Mapping[str, torch.Tensor]) -> None:
+        """`limits`: top_p, top_k and min_p, each one a row, where there are such."""
         self._samples = samples
         self.probs = probs.double()
         self._sorted, _ = torch.sort(self.probs, dim=-1, descending=True)
         self._before = self._sorted.cumsum(-1) - self._sorted
         keep = torch.ones_like(self._sorted, dtype=torch.bool)
-        if top_p is not None:
-            keep &= self._before < top_p.double().reshape(-1, 1) + SLACK
-        if top_k is not None:
+        whole: torch.Tensor | float = 1.0
+        if (top_k := limits.get("top_k")) is not None:
             keep &= torch.arange(keep.shape[-1], device=keep.device).reshape(1, -1) < top_k.reshape(-1, 1)
+            whole = torch.where(keep, self._sorted, 0.0).sum(-1, keepdim=True)
+        if (top_p := limits.get("top_p")) is not None:
+            keep &= self._before < (top_p.double().reshape(-1, 1) + SLACK) * whole
+        if (min_p := limits.get("min_p")) is not None:
+            keep &= self._sorted >= min_p.double().reshape(-1, 1) * self._sorted[:, :1] * (1 - SLACK)
         keep[:, 0] = True
         self._threshold = torch.where(keep, self._sorted, torch.inf).amin(-1)
         self._mass = torch.where(keep, self._sorted, 0.0).sum(-1)
@@ -76,20 +81,20 @@ class SamplingExpectation(Expectation):
 
 
 class Sampling(Comparator):
-    """Comparator kind "sampling". Params name the tensors: probs, samples, and top_p or top_k where there is one."""
+    """Comparator kind "sampling". Params name the tensors: probs, samples, and what there is of top_p, top_k, min_p."""
 
     needs_reference = False
 
     def __init__(self, definition: Definition, params: Mapping[str, Any]) -> None:
-        self._names = tensor_names(definition, params, "probs", "samples", "top_p", "top_k")
+        self._names = tensor_names(definition, params, "probs", "samples", *LIMITS)
         if not {"probs", "samples"} <= self._names.keys():
             raise DatasetError(
                 f"{definition.name}: comparator sampling needs params probs and samples, got {dict(params)}"
             )
 
     def prepare(self, case: Case, inputs: Mapping[str, torch.Tensor], truth: Truth | None) -> Expectation:
-        limits = [inputs.get(self._names.get(role, "")) for role in ("top_p", "top_k")]
-        return SamplingExpectation(self._names["samples"], inputs[self._names["probs"]], *limits)
+        limits = {role: inputs[name] for role, name in self._names.items() if role in LIMITS}
+        return SamplingExpectation(self._names["samples"], inputs[self._names["probs"]], limits)
 
     def agree(self, outputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.Tensor]) -> bool | None:
         return None

@@ -31,7 +31,7 @@ def changed_inputs(definition: Definition) -> Iterator[Mutant]:
         yield Mutant("one precision lower", lower_precision, PRECISION)
     lengths = lengths_of(definition)
     if BOUNDS in definition.inputs:
-        yield Mutant("5 % of the keys dropped", _dropping(oldest_share), SHARPER)
+        yield Mutant("5 % of the keys dropped", _dropping(_oldest_seen(definition)), SHARPER)
     elif lengths is not None:
         yield Mutant("5 % of the keys dropped", _shortening(lengths), SHARPER)
     pages = definition.const_axes.get("page_size", 1)
@@ -67,6 +67,20 @@ Dropped = Callable[[Span], Span]
 
 def oldest_share(keys: Span) -> Span:
     return Span(keys.start, keys.start + int(DROPPED_SHARE * (keys.stop - keys.start)))
+
+
+def _oldest_seen(definition: Definition) -> Dropped:
+    """The oldest share; under a sliding window, the const axis `window` in tokens, of what the last query sees."""
+    window, page_size = definition.const_axes.get("window", 0), definition.const_axes.get("page_size", 1)
+    if not window:
+        return oldest_share
+    pages = -(-window // page_size)
+
+    def dropped(keys: Span) -> Span:
+        first = max(keys.start, keys.stop - pages)
+        return Span(first, min(keys.stop, first + max(1, int(DROPPED_SHARE * (keys.stop - first)))))
+
+    return dropped
 
 
 def newest(keys: Span) -> Span:

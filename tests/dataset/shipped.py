@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -12,18 +13,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kernelmill.dataset.catalogue.pack import CATALOGUE, definition
+from kernelmill.dataset.catalogue import entries
+from kernelmill.dataset.catalogue.pack import KERNELS
 from kernelmill.trace_schema import Definition
 
-DATA = CATALOGUE.parent / "data"
-NAMES = tuple(sorted(file.stem for file in CATALOGUE.glob("*/*.toml")))
+DATA = KERNELS.parent / "data"
+NAMES = tuple(json.loads((DATA / "demo.json").read_text()))
+"""The definitions of the demo slice, which have kernels of their own and derived workloads."""
 SCALE = 1 / math.sqrt(128)
 
 
 @cache
 def shipped_definition(name: str) -> Definition:
-    (file,) = CATALOGUE.glob(f"*/{name}.toml")
-    return definition(file)
+    return entries()[name].definition
 
 
 @cache

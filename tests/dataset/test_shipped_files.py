@@ -13,7 +13,9 @@ import pytest
 from safetensors.torch import load_file
 
 from kernelmill.dataset import Dataset
+from kernelmill.dataset.catalogue import entries
 from kernelmill.dataset.catalogue.pack import definitions, solutions, write
+from kernelmill.dataset.catalogue.workloads import is_synthetic
 from kernelmill.dataset.derive.recipes import RECIPES
 from kernelmill.evaluator.run import is_for
 from kernelmill.trace_schema import Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
@@ -39,13 +41,20 @@ def workloads(dataset: Dataset, name: str) -> Iterator[Workload]:
 
 def test_nothing_is_wrong_with_any_file(dataset: Dataset) -> None:
     assert dataset.problems() == []
-    assert set(dataset.definitions) == set(NAMES) == set(RECIPES)
+    assert set(dataset.definitions) == set(entries())
+    assert set(NAMES) == set(RECIPES) <= set(entries())
 
 
 def test_packed_files_are_what_their_sources_give(tmp_path: Path) -> None:
-    written = {file.relative_to(tmp_path): file.read_text() for file in write(tmp_path)}
-    shipped = files("definitions/*/*.json") + files("solutions/*/*/*/*.json")
-    assert {file.relative_to(DATA): file.read_text() for file in shipped} == written
+    derived = [file for file in files("workloads/*/*.jsonl") if not is_synthetic(file)]
+    for file in derived:
+        place = tmp_path / file.relative_to(DATA)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(file.read_bytes())
+    written = {file.relative_to(tmp_path): file.read_bytes() for file in write(tmp_path)}
+    shipped = files("definitions/*/*.json") + files("solutions/*/*/*/*.json") + files("blob/workloads/shared/*")
+    shipped += [file for file in files("workloads/*/*.jsonl") if file not in derived]
+    assert {file.relative_to(DATA): file.read_bytes() for file in shipped} == written
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -102,7 +111,7 @@ def test_every_random_input_says_what_it_is_drawn_from(dataset: Dataset, name: s
 
 def test_blobs_are_named_by_their_content_small_and_all_in_use(dataset: Dataset) -> None:
     used = {}
-    for name in NAMES:
+    for name in dataset.definitions:
         for workload in workloads(dataset, name):
             used.update({s.path: s.sha256 for s in workload.inputs.values() if isinstance(s, SafetensorsInput)})
     blobs = files("blob/**/*.safetensors")
@@ -168,6 +177,7 @@ def test_each_definition_has_one_baseline_a_device_and_a_kernel_of_its_own() -> 
 
 def test_definitions_speak_the_public_naming() -> None:
     for definition in definitions():
+        assert definition.description and definition.cost
         assert any(tag.startswith("model:") for tag in definition.tags)
         assert any(tag.startswith("status:") for tag in definition.tags)
 

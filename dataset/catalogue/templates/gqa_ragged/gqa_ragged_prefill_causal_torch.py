@@ -1,0 +1,41 @@
+import math
+
+import torch
+from torch import Tensor
+
+
+@torch.no_grad()
+def run(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    qo_indptr: Tensor,
+    kv_indptr: Tensor,
+    sm_scale: float,
+    output: Tensor,
+    lse: Tensor,
+) -> None:
+    kv_heads = k.shape[1]
+    output.zero_()
+    lse.fill_(-math.inf)
+    q_bounds, kv_bounds = qo_indptr.tolist(), kv_indptr.tolist()
+    for sequence in range(len(q_bounds) - 1):
+        start, stop = q_bounds[sequence], q_bounds[sequence + 1]
+        kv_start, kv_stop = kv_bounds[sequence], kv_bounds[sequence + 1]
+        length = kv_stop - kv_start
+        start = max(start, stop - length)
+        if start == stop:
+            continue
+        # KV heads become the batch, so that the queries of a group share keys without a copy.
+        queries = q[start:stop].view(stop - start, kv_heads, -1, q.shape[2]).permute(1, 2, 0, 3)
+        keys = k[kv_start:kv_stop].transpose(0, 1).unsqueeze(1).expand(-1, queries.shape[1], -1, -1)
+        values = v[kv_start:kv_stop].transpose(0, 1).unsqueeze(1).expand(-1, queries.shape[1], -1, -1)
+        whole = stop - start == length
+        mask = None
+        if not whole:
+            mask = torch.full((stop - start, length), -math.inf, dtype=q.dtype).triu_(length - (stop - start) + 1)
+        mixed, natural_lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            queries, keys, values, is_causal=whole, attn_mask=mask, scale=sm_scale
+        )
+        output[start:stop] = mixed.permute(2, 0, 1, 3).reshape(stop - start, -1, q.shape[2])
+        lse[start:stop] = natural_lse.permute(2, 0, 1).reshape(stop - start, -1) / math.log(2.0)

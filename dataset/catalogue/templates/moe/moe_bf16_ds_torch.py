@@ -1,0 +1,46 @@
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+TOP_K = 8
+N_GROUP = 8
+TOPK_GROUP = 4
+
+
+@torch.no_grad()
+def run(
+    routing_logits: Tensor,
+    routing_bias: Tensor,
+    hidden_states: Tensor,
+    gemm1_weights: Tensor,
+    gemm2_weights: Tensor,
+    local_expert_offset: int,
+    routed_scaling_factor: float,
+    output: Tensor,
+) -> None:
+    scores = torch.sigmoid(routing_logits.to(torch.float32))
+    biased = scores + routing_bias.to(torch.float32)  # the bias chooses, and does not weigh
+    groups = biased.reshape(len(biased), N_GROUP, -1)
+    group_scores = groups.topk(min(2, groups.shape[2]), dim=-1).values.sum(dim=-1)
+    kept = torch.zeros(group_scores.shape, dtype=torch.bool, device=biased.device)
+    kept.scatter_(1, group_scores.topk(TOPK_GROUP, dim=-1).indices, True)
+    candidates = groups.masked_fill(~kept.unsqueeze(2), -torch.inf).flatten(1)
+    experts = candidates.topk(TOP_K, dim=-1).indices
+    shares = scores.gather(1, experts)
+    shares = shares / shares.sum(dim=-1, keepdim=True) * routed_scaling_factor
+    flat = experts.flatten()
+    order = flat.argsort()
+    counts = flat.bincount(minlength=routing_logits.shape[1]).tolist()
+    start = sum(counts[:local_expert_offset])
+    total = torch.zeros(hidden_states.shape, dtype=torch.float32, device=hidden_states.device)
+    weights = shares.flatten()
+    for expert, count in enumerate(counts[local_expert_offset : local_expert_offset + gemm1_weights.shape[0]]):
+        pairs = order[start : start + count]
+        start += count
+        if count == 0:
+            continue
+        rows = pairs // TOP_K
+        up, gate = (hidden_states[rows] @ gemm1_weights[expert].T).chunk(2, dim=-1)
+        inner = F.silu(gate.float()).mul_(up).mul_(weights[pairs].unsqueeze(1))
+        total.index_add_(0, rows, (inner.to(gate.dtype) @ gemm2_weights[expert].T).float())
+    output.copy_(total)

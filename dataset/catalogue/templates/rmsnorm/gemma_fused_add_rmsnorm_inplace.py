@@ -1,0 +1,13 @@
+import torch
+from torch import Tensor
+
+EPSILON = 1e-5
+
+
+@torch.no_grad()
+def run(hidden_states: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    # The sum is stored rounded, and normed unrounded.
+    rows = hidden_states.to(torch.float32) + residual.to(torch.float32)
+    mean_square = rows.square().mean(dim=-1, keepdim=True)
+    normed = rows / torch.sqrt(mean_square + EPSILON)
+    return (normed * (1.0 + weight.to(torch.float32))).to(hidden_states.dtype), rows.to(residual.dtype)
