@@ -56,7 +56,11 @@ def ratio(told: dict[str, Any] | None) -> Ratio | None:
 
 def _speedup(told: dict[str, Any] | None) -> Markup:
     """The point, and its interval beside it."""
-    found = ratio(told)
+    return interval(ratio(told))
+
+
+def interval(found: Ratio | None) -> Markup:
+    """The same of a value."""
     if found is None:
         return Markup("–")
     return Markup('<b>{}</b> <small class="interval">{}</small>').format(
@@ -83,7 +87,9 @@ def _make_environment() -> Environment:
     )
     names = ("times", "percent", "place", "gain", "milliseconds", "counts", "some", "day", "printable")
     made.filters.update({name: getattr(wording, name) for name in names})
-    made.filters.update({"speedup": _speedup, "breakable": _breakable, "pretty": _pretty, "fromjson": json.loads})
+    made.filters.update(
+        {"speedup": _speedup, "interval": interval, "breakable": _breakable, "pretty": _pretty, "fromjson": json.loads}
+    )
     return made
 
 

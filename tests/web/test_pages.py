@@ -34,6 +34,10 @@ PAGES = [
     "/viewer",
     "/docs",
     "/docs/judging",
+    "/models",
+    "/models?device_model=nothing",
+    "/models/qwen3-8b",
+    "/models/deepseek-r1?tp=nothing",
 ]
 
 
@@ -59,7 +63,7 @@ def test_the_same_address_gives_json_to_programs(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/nothing", "/definitions/none", "/solutions/none", "/submissions/none", "/docs/none"]
+    "path", ["/nothing", "/definitions/none", "/solutions/none", "/submissions/none", "/docs/none", "/models/none"]
 )
 def test_what_is_not_there_is_a_page_that_helps(site: Site, path: str) -> None:
     reply = get(site, path)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from kernelmill.evaluator.report import charts
 from kernelmill.evaluator.statistics import ONE
-from kernelmill.leaderboard import boards, catalog, ranking, rows
+from kernelmill.leaderboard import architectures, boards, catalog, ranking, rows
 from kernelmill.leaderboard.api.context import Service, service_of
 from kernelmill.leaderboard.boards import Place
 from kernelmill.leaderboard.db import tables as t
@@ -58,6 +58,7 @@ def definition(request: Request) -> Response:
         request,
         "definition.html",
         definition=parsed,
+        users=architectures.users().get(name, ()),
         reference=highlight("reference.py", parsed.reference),
         workloads=workloads,
         models=models,
