@@ -26,10 +26,10 @@ POLICY = (
 
 
 class PageRoute(Route):
-    """A page for a browser. Whoever does not ask for HTML goes on to the next route of the same address."""
+    """A page for a browser, or its table as CSV. Whoever asks for neither goes on to the next route of the address."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        if scope["type"] == "http" and not wants_html(scope):
+        if scope["type"] == "http" and not (wants_html(scope) or b"format=csv" in scope["query_string"].split(b"&")):
             return Match.NONE, {}
         return super().matches(scope)
 

@@ -136,3 +136,18 @@ def test_agents_and_people_are_told_apart(site: Site) -> None:
     assert "/authors/bob" in agents
     assert "/authors/bob" not in people
     assert "/authors/alice" in people
+
+
+def test_a_definition_shows_the_share_of_the_roofline(site: Site) -> None:
+    text = get(site, f"/definitions/{DEFINITION}").text
+    table = text[text.index("Share of the roofline by workload") :].partition("</table>")[0]
+    fast = table[table.index(">rmsnorm_fast<") :].partition("</tr>")[0]
+    assert fast.count('<td class="num">2 %</td>') == 4  # a hundredth of the baseline's time, at twice its speed
+    wrong = table[table.index(">rmsnorm_wrong<") :].partition("</tr>")[0]
+    assert wrong.count('<td class="num">–</td>') == 4
+
+
+def test_a_solution_stands_beside_the_baseline_it_was_timed_with(site: Site) -> None:
+    text = get(site, "/solutions/rmsnorm_fast").text
+    assert "Baseline&#39;s median" in text or "Baseline's median" in text
+    assert text.count('<td class="num">1 ms</td>\n      <td class="num">3</td>') == 4
