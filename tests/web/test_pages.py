@@ -151,3 +151,10 @@ def test_a_solution_stands_beside_the_baseline_it_was_timed_with(site: Site) -> 
     text = get(site, "/solutions/rmsnorm_fast").text
     assert "Baseline&#39;s median" in text or "Baseline's median" in text
     assert text.count('<td class="num">1 ms</td>\n      <td class="num">3</td>') == 4
+
+
+def test_home_tells_what_moved_this_week(site: Site) -> None:
+    text = get(site, "/").text
+    table = text[text.index("Movers of the week") :].partition("</table>")[0]
+    assert f'href="/definitions/{DEFINITION}?device_model=Test%20CPU"' in table
+    assert "not judged" in table

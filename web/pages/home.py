@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from fastapi import Request
 from sqlalchemy import func, select
 from starlette.responses import Response
 
-from kernelmill.leaderboard import ranking
+from kernelmill.leaderboard import movers, ranking
 from kernelmill.leaderboard.api.context import service_of
 from kernelmill.leaderboard.db import tables as t
+from kernelmill.leaderboard.db.types import now
 from kernelmill.web.html import PageRoute, page
 from kernelmill.web.pages import model
 
 LEADERS = 5
 TILES = 6
+WEEK = timedelta(days=7)
 
 
 def home(request: Request) -> Response:
@@ -35,6 +39,7 @@ def home(request: Request) -> Response:
             ),
             "devices": len(models),
         }
+        moved = movers.movers(connection, edition.id, now() - WEEK, LEADERS)
         device = model.most_judged(heads)
         tiles = model.tiles(service, connection, edition.id, heads, device)
     tiles.sort(key=lambda tile: -tile.part.covered / max(1, tile.part.kernels))
@@ -44,6 +49,7 @@ def home(request: Request) -> Response:
         edition=edition,
         leaders=leaders,
         counts=counts,
+        moved=moved,
         tiles=tiles[:TILES],
         model=device,
     )
