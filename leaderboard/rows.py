@@ -10,6 +10,7 @@ from typing import Any
 from kernelmill.evaluator.authors import AuthorScore
 from kernelmill.evaluator.report.lines import entry_line, number, ratio_line
 from kernelmill.evaluator.scoring import Score
+from kernelmill.evaluator.selection import calls_ms
 
 FAST_P = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0)
 
@@ -45,6 +46,7 @@ def summary(score: Score) -> dict[str, Any]:
         "workloads": len(score.workloads),
         "solutions": sum(not entry.is_baseline for entry in score.entries),
         "baseline": baseline.solution if baseline else None,
+        "baseline_ms": _baseline_ms(score),
         "leader": _leader(entry_line(leader)) if leader else None,
         "best_mix": best_mix(score),
         "languages": _verdicts_by_language(score),
@@ -55,6 +57,14 @@ def summary(score: Score) -> dict[str, Any]:
         "last_judged": made.last_judged,
         "ignored": dict(score.ignored),
     }
+
+
+def _baseline_ms(score: Score) -> float | None:
+    """Mean time of a call on the baseline over the calls that the workloads stand for; None where none was timed."""
+    calls = sum(
+        1.0 if each.weight is None else each.weight for each in score.workloads if each.uuid in score.baseline_ms
+    )
+    return sum(calls_ms(score.workloads, score.baseline_ms).values()) / calls if calls else None
 
 
 def _verdicts_by_language(score: Score) -> dict[str, dict[str, int]]:

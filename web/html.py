@@ -26,10 +26,10 @@ POLICY = (
 
 
 class PageRoute(Route):
-    """A page for a browser. Whoever does not ask for HTML goes on to the next route of the same address."""
+    """A page for a browser, or its table as CSV. Whoever asks for neither goes on to the next route of the address."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        if scope["type"] == "http" and not wants_html(scope):
+        if scope["type"] == "http" and not (wants_html(scope) or b"format=csv" in scope["query_string"].split(b"&")):
             return Match.NONE, {}
         return super().matches(scope)
 
@@ -56,7 +56,11 @@ def ratio(told: dict[str, Any] | None) -> Ratio | None:
 
 def _speedup(told: dict[str, Any] | None) -> Markup:
     """The point, and its interval beside it."""
-    found = ratio(told)
+    return interval(ratio(told))
+
+
+def interval(found: Ratio | None) -> Markup:
+    """The same of a value."""
     if found is None:
         return Markup("–")
     return Markup('<b>{}</b> <small class="interval">{}</small>').format(
@@ -83,7 +87,9 @@ def _make_environment() -> Environment:
     )
     names = ("times", "percent", "place", "gain", "milliseconds", "counts", "some", "day", "printable")
     made.filters.update({name: getattr(wording, name) for name in names})
-    made.filters.update({"speedup": _speedup, "breakable": _breakable, "pretty": _pretty, "fromjson": json.loads})
+    made.filters.update(
+        {"speedup": _speedup, "interval": interval, "breakable": _breakable, "pretty": _pretty, "fromjson": json.loads}
+    )
     return made
 
 

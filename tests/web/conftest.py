@@ -7,21 +7,27 @@ import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
+from kernelmill.dataset import Dataset
 from kernelmill.evaluator.executors import LocalExecutor
 from kernelmill.evaluator.options import JudgeOptions
 from kernelmill.leaderboard.db.engine import Database
 from kernelmill.leaderboard.db.migrate import migrate
 from kernelmill.leaderboard.dispatcher import Dispatcher
 from kernelmill.leaderboard.spool import Spool
+from kernelmill.trace_schema import Trace
 from kernelmill.web.site import install
+from tests.builders import definition, raw_solution, solution, workload
 from tests.leaderboard.world import World, scripted, small_dataset
 from tests.web.pictures import served
 
 HOSTILE = "<img src=x onerror=alert(1)>"
+USED = "rmsnorm_h128"
+"""A definition that models of the catalogue call; a small one stands for it."""
 OWNER = "tests.leaderboard.scripted_owner"
 
 
@@ -64,8 +70,21 @@ def populate(world: World) -> str:
     for place, (verdict, who, name) in enumerate(cases):
         world.submit(scripted(verdict, f"{place} {HOSTILE}"), who, name=name)
         world.judge()
+    used = raw_solution(name="used_by_a_model", definition=USED, source=scripted("PASSED 2.0", "used"))
+    assert world.post("/api/v1/submissions", {"solution": used}).status_code == 202
+    world.judge()
     world.refresh()
     return str(world.submit(scripted("PASSED 3.0", "waiting"), "alice", name="rmsnorm_waiting")["id"])
+
+
+def _with_a_models_kernel(folder: Path) -> Path:
+    dataset = Dataset.open(folder)
+    dataset.add_definition(definition(name=USED))
+    baseline = scripted("PASSED 1.0", "of a model's kernel")
+    dataset.add_solution(solution(name="used_baseline", definition=USED, author="baseline", source=baseline))
+    made = workload(uuid="a1111111-1111-4111-8111-111111111111")
+    dataset.append(Trace(definition=USED, workload=made, solution=None, evaluation=None))
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +92,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("site")
     database = Database(f"sqlite:///{folder / 'site.db'}")
     migrate(database)
-    world = World(database, small_dataset(folder / "dataset"), folder)
+    world = World(database, _with_a_models_kernel(small_dataset(folder / "dataset")), folder)
     waiting = populate(world)
     app = world.fresh_app()
     install(app)

@@ -84,19 +84,26 @@ def main() -> None:
 
 def pages_of(database: Database) -> dict[str, str]:
     """The main pages, with a definition and a solution that lead somewhere."""
-    from kernelmill.leaderboard import ranking
+    from kernelmill.dataset.catalogue import models
+    from kernelmill.leaderboard import architectures, ranking
 
     with database.read() as connection:
         edition = ranking.edition(connection, None)
         heads = ranking.heads(connection, edition.id)
         found = [(head, ranking.Ranking().board(connection, edition.id, head)) for head in heads]
     head, board = max(found, key=lambda pair: len(pair[1]["entries"]))
+    judged = {each.definition: told["summary"] for each, told in found if each.device_model == head.device_model}
     best = next(row for row in board["entries"] if not row["is_baseline"])
+    covered = {
+        one.id: architectures.part(architectures.modules(one.id, one.tensor_parallel[0]), judged) for one in models()
+    }
+    model = max(covered, key=lambda id: covered[id].covered)
     return {
         "home": "/",
         "board": "/leaderboard?by=solution",
         "definition": f"/definitions/{head.definition}",
         "solution": f"/solutions/{best['solution_hash']}",
+        "model": f"/models/{model}",
         "submit": "/submit",
     }
 

@@ -13,7 +13,7 @@ from tests.web.conftest import HOSTILE, Reader, Site, sit_down
 
 MAIN = ["/", "/leaderboard", "/leaderboard?by=solution", "/definitions", f"/definitions/{DEFINITION}"]
 MAIN += ["/solutions/rmsnorm_fast", "/compare?a=rmsnorm_fast&b=rmsnorm_slow", "/authors/alice", "/submissions"]
-MAIN += ["/submit", "/viewer", "/docs", "/docs/judging"]
+MAIN += ["/submit", "/viewer", "/docs", "/docs/judging", "/models", "/models/qwen3-8b"]
 
 
 def test_from_home_to_a_comparison(reader: Reader) -> None:
@@ -112,7 +112,7 @@ def test_the_keyboard_is_enough(reader: Reader) -> None:
     page = reader.open("/")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="To the content")).to_be_focused()
-    for _ in range(3):
+    for _ in range(4):
         page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Definitions")).to_be_focused()
     page.keyboard.press("Enter")

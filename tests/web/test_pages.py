@@ -34,6 +34,10 @@ PAGES = [
     "/viewer",
     "/docs",
     "/docs/judging",
+    "/models",
+    "/models?device_model=nothing",
+    "/models/qwen3-8b",
+    "/models/deepseek-r1?tp=nothing",
 ]
 
 
@@ -59,7 +63,7 @@ def test_the_same_address_gives_json_to_programs(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/nothing", "/definitions/none", "/solutions/none", "/submissions/none", "/docs/none"]
+    "path", ["/nothing", "/definitions/none", "/solutions/none", "/submissions/none", "/docs/none", "/models/none"]
 )
 def test_what_is_not_there_is_a_page_that_helps(site: Site, path: str) -> None:
     reply = get(site, path)
@@ -132,3 +136,25 @@ def test_agents_and_people_are_told_apart(site: Site) -> None:
     assert "/authors/bob" in agents
     assert "/authors/bob" not in people
     assert "/authors/alice" in people
+
+
+def test_a_definition_shows_the_share_of_the_roofline(site: Site) -> None:
+    text = get(site, f"/definitions/{DEFINITION}").text
+    table = text[text.index("Share of the roofline by workload") :].partition("</table>")[0]
+    fast = table[table.index(">rmsnorm_fast<") :].partition("</tr>")[0]
+    assert fast.count('<td class="num">2 %</td>') == 4  # a hundredth of the baseline's time, at twice its speed
+    wrong = table[table.index(">rmsnorm_wrong<") :].partition("</tr>")[0]
+    assert wrong.count('<td class="num">–</td>') == 4
+
+
+def test_a_solution_stands_beside_the_baseline_it_was_timed_with(site: Site) -> None:
+    text = get(site, "/solutions/rmsnorm_fast").text
+    assert "Baseline&#39;s median" in text or "Baseline's median" in text
+    assert text.count('<td class="num">1 ms</td>\n      <td class="num">3</td>') == 4
+
+
+def test_home_tells_what_moved_this_week(site: Site) -> None:
+    text = get(site, "/").text
+    table = text[text.index("Movers of the week") :].partition("</table>")[0]
+    assert f'href="/definitions/{DEFINITION}?device_model=Test%20CPU"' in table
+    assert "not judged" in table

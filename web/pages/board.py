@@ -15,6 +15,7 @@ from kernelmill.evaluator.statistics import ONE
 from kernelmill.leaderboard import ranking
 from kernelmill.leaderboard.api.context import service_of
 from kernelmill.leaderboard.db import tables as t
+from kernelmill.web import sheet
 from kernelmill.web.html import PageRoute, page, ratio
 
 TABS = {
@@ -25,6 +26,7 @@ TABS = {
     "language": "Languages",
 }
 PAGE = 50
+SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 WRONG = frozenset({"INCORRECT_SHAPE", "INCORRECT_DTYPE", "INCORRECT_NUMERICAL"})
 
 
@@ -60,6 +62,8 @@ def board(request: Request) -> Response:
             summaries = [service.ranking.summary(connection, edition.id, head) for head in heads]
             rows = [{**row, "verdicts": _verdicts(row["name"], summaries)} for row in rows]
         editions = list(connection.scalars(select(t.Edition.name).order_by(t.Edition.id.desc())))
+    if sheet.wanted(request):
+        return sheet.sheet("board", ["name", *SPEEDUP, "log_gain", "improved", "attempted", "rank"], map(_line, rows))
     start = _whole(query.get("start"))
     shown = rows[start : start + PAGE]
     axis = charts.ratio_axis(
@@ -84,6 +88,15 @@ def board(request: Request) -> Response:
         bar=lambda row: charts.bar(axis, ratio(_speedup(row, by)) or ONE),
         made_so=wording.MADE_SO,
     )
+
+
+def _line(row: dict[str, Any]) -> list[sheet.Cell]:
+    """Of kernels those columns stay empty that only authors and languages have."""
+    by = "solution" if "best_mix" in row else "author"
+    told = _speedup(row, by) or {"ratio": None, "ci95": (None, None)}
+    name = row["definition"] if by == "solution" else row["name"]
+    rest = (row.get(column) for column in ("log_gain", "improved", "attempted", "rank"))
+    return [name, told["ratio"], *told["ci95"], *rest]
 
 
 def _verdicts(language: str, summaries: Sequence[dict[str, Any]]) -> dict[str, float]:

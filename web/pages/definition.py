@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from fastapi import Request
@@ -10,12 +11,13 @@ from starlette.responses import Response
 
 from kernelmill.evaluator.report import charts
 from kernelmill.evaluator.statistics import ONE
-from kernelmill.leaderboard import boards, catalog, ranking, rows
+from kernelmill.leaderboard import architectures, boards, catalog, ranking, rows
 from kernelmill.leaderboard.api.context import Service, service_of
 from kernelmill.leaderboard.boards import Place
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.errors import NotFound
 from kernelmill.trace_schema import Definition, Workload
+from kernelmill.web import sheet
 from kernelmill.web.code import highlight
 from kernelmill.web.html import PageRoute, page, ratio
 
@@ -46,6 +48,8 @@ def definition(request: Request) -> Response:
         models = [head.device_model for head in heads]
         model = request.query_params.get("device_model") or (models[0] if models else None)
         head = next((head for head in heads if head.device_model == model), None)
+        if sheet.wanted(request):
+            return _sheet(connection, edition.id, head)
         workloads = _workloads(connection, name)
         board = service.ranking.board(connection, edition.id, head, PAGE) if head else None
         heat = _heat(service, connection, edition.id, head) if head else None
@@ -58,6 +62,7 @@ def definition(request: Request) -> Response:
         request,
         "definition.html",
         definition=parsed,
+        users=architectures.users().get(name, ()),
         reference=highlight("reference.py", parsed.reference),
         workloads=workloads,
         models=models,
@@ -107,6 +112,24 @@ def _cell(cell: dict[str, Any] | None) -> dict[str, Any] | None:
         return {**cell, "step": "failed" if cell["verdict"] != "PASSED" else "none", "point": None}
     steps = (0.5, 0.8, 0.95, 1.05, 1.25, 2.0)
     return {**cell, "step": f"h{sum(found.point >= step for step in steps)}", "point": found.point}
+
+
+HEADER = ("solution", "workload", "verdict", "ratio", "ratio_low", "ratio_high", "solution_ms", "roofline_ms")
+
+
+def _ratios(heat: dict[str, Any]) -> Iterator[list[sheet.Cell]]:
+    """Every solution on every public workload that it was judged on."""
+    for row in heat["rows"]:
+        for workload, cell in zip(heat["workloads"], row["cells"], strict=True):
+            if cell is not None:
+                told = cell["ratio"] or {"ratio": None, "ci95": (None, None)}
+                times = cell["solution_ms"], cell["roofline_ms"]
+                yield [row["solution"], workload["uuid"], cell["verdict"], told["ratio"], *told["ci95"], *times]
+
+
+def _sheet(connection: Connection, edition: int, head: ranking.Head | None) -> Response:
+    score = boards.score_of(connection, Place(edition, head.definition, head.device_model)) if head else None
+    return sheet.sheet("ratios", HEADER, _ratios(rows.heat(score)) if score else [])
 
 
 ROUTES = [PageRoute("/definitions", listing), PageRoute("/definitions/{name}", definition)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from fastapi import Request
@@ -17,6 +18,7 @@ from kernelmill.leaderboard.errors import NotFound
 from kernelmill.leaderboard.tokens import NOBODY, Principal
 from kernelmill.leaderboard.traces import visible
 from kernelmill.trace_schema import Solution, Trace
+from kernelmill.web import sheet
 from kernelmill.web.code import difference, highlight
 from kernelmill.web.html import PageRoute, page
 
@@ -100,7 +102,17 @@ def author(request: Request) -> Response:
             .order_by(t.Solution.created_at.desc())
             .limit(TRACES)
         ).all()
+    if sheet.wanted(request):
+        header = ["device_model", "definition", "solution", "speedup", "speedup_low", "speedup_high"]
+        return sheet.sheet("author", header, _best(standings))
     return page(request, "author.html", author=found, standings=standings, solutions=solutions)
+
+
+def _best(standings: dict[str, dict[str, Any] | None]) -> Iterator[list[sheet.Cell]]:
+    for model, row in standings.items():
+        for name, best in (row or {"best": {}})["best"].items():
+            told = best["speedup"]
+            yield [model, name, best["solution"], told["ratio"], *told["ci95"]]
 
 
 def _find(connection: Connection, key: str, who: Principal) -> Row[Any]:
