@@ -99,7 +99,7 @@ def slope_us(short: Any, long: Any, calls: int, device: Device) -> float:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         cache.add_(1)
         torch.cuda.synchronize()
-        torch.cuda._sleep(AHEAD_CYCLES)
+        torch.cuda._sleep(AHEAD_CYCLES)  # type: ignore[no-untyped-call]
         start.record()
         graph.replay()
         end.record()
