@@ -19,6 +19,6 @@ LANGUAGES = {"cpu": (Language.CPP,), "cuda": (Language.TRITON, Language.CUDA)}
 
 
 def spaces(definition: Definition, kind: str) -> list[Space]:
-    """Every space for this definition on a kind of device, "cpu" or "cuda"."""
+    """Every space for this definition on a kind of device, "cpu" or "cuda"; one that its sizes leave empty is none."""
     found = (family(definition, language) for family in FAMILIES.values() for language in LANGUAGES[kind])
-    return [space for space in found if space is not None]
+    return [space for space in found if space is not None and any(True for _ in space.points())]

@@ -22,6 +22,17 @@ def epsilon(definition: Definition) -> float | None:
     return found.pop() if len(found) == 1 else None
 
 
+def counts_from_one(definition: Definition) -> bool:
+    """Whether the reference adds 1 to something, as Gemma's norms do to their weight."""
+    sums = (node for node in ast.walk(ast.parse(definition.reference)) if isinstance(node, ast.BinOp))
+    return any(
+        isinstance(side, ast.Constant) and side.value == 1
+        for node in sums
+        if isinstance(node.op, ast.Add)
+        for side in (node.left, node.right)
+    )
+
+
 def shaped(definition: Definition, *shapes: tuple[str, str, tuple[str, ...]]) -> bool:
     """Whether the inputs, then the outputs, are exactly these (name, dtype, axes)."""
     tensors = {**definition.inputs, **definition.outputs}

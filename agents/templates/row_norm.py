@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kernelmill.agents.templates.reading import BF16, constants, epsilon, shaped
+from kernelmill.agents.templates.reading import BF16, constants, counts_from_one, epsilon, shaped
 from kernelmill.agents.templates.space import Hardware, Params, Rule, Space, roofline
 from kernelmill.trace_schema import Definition, Language
 
@@ -19,6 +19,8 @@ def space(definition: Definition, language: Language) -> Space | None:
     fused = shaped(definition, ("hidden_states", BF16, ROWS), ("residual", BF16, ROWS), *tail)
     small, hidden = epsilon(definition), constants(definition).get("hidden_size")
     if definition.op_type != "rmsnorm" or not (plain or fused) or small is None or hidden is None or hidden % LANES:
+        return None
+    if counts_from_one(definition):
         return None
     choices, rules = _CHOICES[language], _rules(language, hidden)
 

@@ -33,6 +33,14 @@ def shapes_of(definition: Definition) -> tuple[list[list[str]], list[list[str]]]
     return inputs, outputs
 
 
+def does(definition: Definition, function: str) -> bool:
+    """Whether its tags name the function (`fi_api:…silu_and_mul`) or its name begins with it.
+
+    Shapes cannot tell silu from gelu, or a norm from Gemma's, whose weight counts from one.
+    """
+    return definition.name.startswith(f"{function}_") or any(tag.endswith(f".{function}") for tag in definition.tags)
+
+
 def gemms(runtime: Runtime) -> dict[tuple[int, ...], str]:
     """Definitions in force that multiply rows by a weight [N, K], by that shape."""
     found = {}
@@ -55,7 +63,8 @@ def norms(runtime: Runtime) -> dict[tuple[int, float], str]:
         definition = served.definition
         inputs, outputs = shapes_of(definition)
         epsilon = epsilon_of(definition)
-        if definition.op_type == "rmsnorm" and len(inputs) == 2 and len(outputs) == 1 and epsilon is not None:
+        fits = definition.op_type == "rmsnorm" and len(inputs) == 2 and len(outputs) == 1
+        if fits and does(definition, "rmsnorm") and epsilon is not None:
             (rows, weight), (result,) = inputs, outputs
             width = definition.const_axes.get(weight[0]) if weight else None
             if len(rows) == 2 and weight == rows[1:] and result == rows and width is not None:
@@ -70,7 +79,8 @@ def fused_norms(runtime: Runtime) -> dict[tuple[int, float], str]:
         definition = served.definition
         inputs, outputs = shapes_of(definition)
         epsilon = epsilon_of(definition)
-        if definition.op_type == "rmsnorm" and len(inputs) == 3 and len(outputs) == 1 and epsilon is not None:
+        fits = definition.op_type == "rmsnorm" and len(inputs) == 3 and len(outputs) == 1
+        if fits and does(definition, "fused_add_rmsnorm") and epsilon is not None:
             (rows, residual, weight), (result,) = inputs, outputs
             width = definition.const_axes.get(weight[0]) if len(weight) == 1 else None
             if (
@@ -84,17 +94,13 @@ def fused_norms(runtime: Runtime) -> dict[tuple[int, float], str]:
 
 
 def gated(runtime: Runtime, activation: str) -> dict[int, str]:
-    """Definitions in force that gate one half of a row by the other with this activation, by the row's whole width.
-
-    Their tags name the function (`fi_api:…silu_and_mul`) or their names begin with it: shapes cannot tell it from gelu.
-    """
+    """Definitions in force that gate one half of a row by the other with this activation, by the row's whole width."""
     found = {}
-    wanted = f"{activation}_and_mul"
     for name, served in runtime.served.items():
         definition = served.definition
         inputs, outputs = shapes_of(definition)
-        named = name.startswith(f"{wanted}_") or any(tag.endswith(f".{wanted}") for tag in definition.tags)
-        if named and definition.op_type == "activation" and len(inputs) == len(outputs) == 1:
+        fits = definition.op_type == "activation" and len(inputs) == len(outputs) == 1
+        if fits and does(definition, f"{activation}_and_mul"):
             (rows,), (result,) = inputs, outputs
             sizes = [definition.const_axes.get(axes[-1]) for axes in (rows, result)]
             if len(rows) == len(result) == 2 and None not in sizes and sizes[0] == 2 * (sizes[1] or 0):

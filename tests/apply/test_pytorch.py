@@ -11,13 +11,13 @@ import torch
 import torch.nn.functional as F
 
 from kernelmill.apply.engines import pytorch
-from kernelmill.apply.engines.meaning import epsilon_of
+from kernelmill.apply.engines.meaning import does, epsilon_of
 from kernelmill.apply.features import features_of
 from kernelmill.apply.grid import Box
 from kernelmill.apply.guard.events import Events
 from kernelmill.apply.runtime import Candidate, Looks, Runtime
 from kernelmill.apply.state import disable_apply, force
-from kernelmill.dataset import Dataset
+from kernelmill.dataset.catalogue import entries
 from tests import builders
 from tests.apply.kernels import NORM, Counted, norm_into
 
@@ -132,8 +132,19 @@ def test_a_patch_that_somebody_put_over_ours_is_left_alone() -> None:
 
 
 def test_every_shipped_norm_tells_its_epsilon() -> None:
-    norms = [one for one in Dataset.open().definitions.values() if one.op_type == "rmsnorm"]
-    assert {one.name: epsilon_of(one) for one in norms} == dict.fromkeys((one.name for one in norms), 1e-5)
+    norms = [one for one in entries().values() if one.definition.op_type == "rmsnorm"]
+    assert {one.definition.name: epsilon_of(one.definition) for one in norms} == {
+        one.definition.name: one.kernel.constants["epsilon"] for one in norms
+    }
+
+
+def test_no_shipped_norm_is_taken_for_another() -> None:
+    """Gemma's has the shapes and the epsilon of the plain one."""
+    norms = [one.definition for one in entries().values() if one.definition.op_type == "rmsnorm"]
+    plain, gemma = ({one.name for one in norms if does(one, f"{kind}rmsnorm")} for kind in ("", "gemma_"))
+    assert plain and gemma
+    assert not plain & gemma
+    assert all("gemma" not in name for name in plain)
 
 
 def test_an_epsilon_that_is_not_named_is_not_guessed() -> None:
