@@ -20,6 +20,8 @@ from tests.evaluator.honest import VARIANTS, arguments, named, truth_of
 
 SMALL = 1
 """So many of the smallest workloads stand for the others where time matters."""
+APART = 8
+"""Of the others, by size, one in so many and the largest."""
 
 
 @cache
@@ -63,9 +65,9 @@ def test_honest_variants_pass_on_small_workloads(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
-def test_honest_variants_pass_on_every_workload(name: str) -> None:
+def test_honest_variants_pass_on_workloads_of_every_size(name: str) -> None:
     torch.manual_seed(0)
-    for workload in workloads(name)[SMALL:]:
+    for workload in workloads(name)[:SMALL:-APART]:
         check(name, workload)
 
 
