@@ -82,7 +82,8 @@ def test_a_sequence_too_short_to_lose_a_twentieth_is_no_false_alarm() -> None:
 def test_offsets_and_masks_of_the_shipped_prefill_are_mutated() -> None:
     dataset = Dataset.open(default_path())
     definition = dataset.definitions["gqa_ragged_prefill_causal_h32_kv8_d128"]
-    smallest = min(dataset.workloads(definition), key=lambda workload: workload.axes["total_kv"])
+    long = [one for one in dataset.workloads(definition) if one.axes["total_kv"] >= 40 * one.axes["len_indptr"]]
+    smallest = min(long, key=lambda workload: workload.axes["total_kv"])  # each twentieth of a sequence is a key
     with hunting(definition, dataset) as hunter:
         wanted = ("5 % of the keys dropped", "causal mask shifted by one")
         hunter.mutants = [mutant for mutant in hunter.mutants if mutant.name in wanted]
