@@ -22,13 +22,19 @@ def definitions() -> Iterator[Definition]:
 
 
 def solutions() -> Iterator[Solution]:
-    """Those written as source files, then a baseline by its template for every definition that has none of them."""
+    """Those written as source files, then the templates': a baseline is for the kinds of device that have none yet."""
     written = [solution(file.parent) for file in sorted(KERNELS.glob("*/*/solution.toml"))]
     yield from written
-    done = {one.definition for one in written if one.author == "baseline"}
+    taken = {(one.definition, kind) for one in written if one.author == "baseline" for kind in one.spec.target_hardware}
     for name, entry in entries().items():
-        if name not in done:
-            yield entry.template.solution(entry.kernel.constants)
+        for way in entry.template.sources:
+            one = entry.template.solution(entry.kernel.constants, way)
+            kinds = [kind for kind in one.spec.target_hardware if (name, kind) not in taken]
+            if one.author != "baseline":
+                yield one
+            elif kinds:
+                spec = one.spec.model_copy(update={"target_hardware": kinds})
+                yield one.model_copy(update={"spec": spec})
 
 
 def solution(folder: Path) -> Solution:

@@ -2,8 +2,8 @@
 
 `templates/OP_TYPE/KIND.toml` holds what a definition does, with three differences: its name, texts and costs have
 `{constants}` in them; a const axis has no value, or an expression over other constants; and `[draws]` and `[scalars]`
-say what workloads put into the inputs. `KIND.py` is the reference and `KIND_torch.py` a solution; in both, a line
-`NAME = ...` at the top level is a constant too.
+say what workloads put into the inputs. `KIND.py` is the reference, and `KIND_WAY.py` a solution for each way that the
+TOML has a table `[solutions.WAY]` of; in all of them, a line `NAME = ...` at the top level is a constant too.
 """
 
 from __future__ import annotations
@@ -21,18 +21,34 @@ from kernelmill.trace_schema.constraints import evaluate
 
 TEMPLATES = Path(__file__).parent / "templates"
 Constants = Mapping[str, int | float | str]
-BASELINE = "torch_baseline"
-"""What a template's solution is called, before the name of its definition."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a template's solution is written. `prefix` and the definition's name make its name."""
+
+    prefix: str
+    author: str
+    language: str
+    dependencies: tuple[str, ...]
+
+
+WAYS = {
+    "torch": Way("torch_baseline", "baseline", "python", ("torch",)),
+    "flashinfer": Way("flashinfer", "baseline", "python", ("torch", "flashinfer-python")),
+    "triton": Way("triton", "kernelmill", "triton", ("torch", "triton")),
+}
+"""By the name of the way, in the order in which solutions are shipped."""
 
 
 @dataclass(frozen=True)
 class Template:
-    """One family. `facts` is the TOML."""
+    """One family. `facts` is the TOML; `sources` has the text of each solution by its way."""
 
     kind: str
     facts: Mapping[str, Any]
     reference: str
-    torch: str
+    sources: Mapping[str, str]
 
     @property
     def op_type(self) -> str:
@@ -74,23 +90,23 @@ class Template:
         raw["cost"] = {key: self._filled(text, constants) for key, text in self.facts["cost"].items()}
         return Definition.model_validate(raw)
 
-    def solution(self, constants: Constants) -> Solution:
-        """The template's torch solution, as the baseline of the member with these constants."""
-        definition = self.name(constants)
-        source = {"path": "main.py", "content": with_constants(self.torch, constants)}
+    def solution(self, constants: Constants, way: str = "torch") -> Solution:
+        """The template's solution of that way, for the member with these constants."""
+        definition, chosen = self.name(constants), WAYS[way]
+        facts = self.facts["solutions"][way]
         spec = {
-            "language": "python",
-            "target_hardware": self.facts["solution"]["target_hardware"],
+            "language": chosen.language,
+            "target_hardware": facts["target_hardware"],
             "entry_point": "main.py::run",
-            "dependencies": ["torch"],
+            "dependencies": list(chosen.dependencies),
         }
         raw = {
-            "name": f"{BASELINE}_{definition}",
+            "name": f"{chosen.prefix}_{definition}",
             "definition": definition,
-            "author": "baseline",
-            "description": self.facts["solution"]["description"],
+            "author": chosen.author,
+            "description": facts["description"],
             "spec": spec,
-            "sources": [source],
+            "sources": [{"path": "main.py", "content": with_constants(self.sources[way], constants)}],
         }
         return Solution.model_validate(raw)
 
@@ -106,7 +122,8 @@ def template(kind: str) -> Template:
         raise LookupError(f"{len(found)} templates are called {kind!r} in {TEMPLATES}")
     (file,) = found
     facts = tomllib.loads(file.read_text())
-    return Template(kind, facts, file.with_suffix(".py").read_text(), file.with_name(f"{kind}_torch.py").read_text())
+    sources = {way: file.with_name(f"{kind}_{way}.py").read_text() for way in WAYS if way in facts["solutions"]}
+    return Template(kind, facts, file.with_suffix(".py").read_text(), sources)
 
 
 def kinds() -> list[str]:

@@ -1,0 +1,6 @@
+import flashinfer
+from torch import Tensor
+
+
+def run(gate_up: Tensor, output: Tensor) -> None:
+    flashinfer.activation.gelu_tanh_and_mul(gate_up, out=output)
