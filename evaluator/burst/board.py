@@ -158,8 +158,12 @@ class Board:
 
     @property
     def is_short(self) -> bool:
-        """Whether less memory is left than the judge itself may come to need."""
-        return self._device.free_bytes() < self._device.memory_bytes // RESERVE_SHARE
+        """Whether less memory is left than the judge itself may come to need, the rest of its own given back."""
+        reserve = self._device.memory_bytes // RESERVE_SHARE
+        if self._device.free_bytes() >= reserve:
+            return False
+        self._device.trim()
+        return self._device.free_bytes() < reserve
 
     def settled_free_bytes(self) -> int:
         """Free bytes of the device, once they grow no more."""

@@ -70,6 +70,9 @@ class Device(Protocol):
     def free_bytes(self) -> int:
         """What is left of it."""
 
+    def trim(self) -> None:
+        """Give back what the judge itself holds and does not use."""
+
     def calibrate(self) -> None:
         """Measure what `roofline_s` and `floor_s` rest on: before foreign code is on the device."""
 

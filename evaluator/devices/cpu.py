@@ -36,6 +36,9 @@ class Cpu(Device):
         """As if nobody took any: a sandbox's own limit keeps workers from it."""
         return self.memory_bytes
 
+    def trim(self) -> None:
+        pass
+
     def calibrate(self) -> None:
         machine.peaks()
 

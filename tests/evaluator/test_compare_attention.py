@@ -61,7 +61,7 @@ def test_a_twentieth_of_the_keys_missing_fails_by_either_output_alone(keys: int)
 LIES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "natural logarithm": lambda lse: lse / LOG2E,
     "scaled by 0.1 %": lambda lse: lse * 1.001,
-    "shifted by a thousandth": lambda lse: lse + 0.001,
+    "shifted by half a hundredth": lambda lse: lse + 0.005,
     "heads swapped": lambda lse: lse.roll(1, 0),
     "zeros": torch.zeros_like,
     "NaN": lambda lse: lse * torch.nan,

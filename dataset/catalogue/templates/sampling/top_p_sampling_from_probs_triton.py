@@ -57,14 +57,14 @@ def narrow(
     step = (high - low + levels) // (levels + 1)
     level = low + (tl.arange(0, levels) + 1) * step
     line = tl.where(level < high, level, 0x3F800001).to(tl.float32, bitcast=True)
-    total = tl.zeros((levels,), tl.float32)
+    total = tl.zeros((levels, chunk), tl.float32)
     column = tl.arange(0, chunk)
     for start in range(0, part, chunk):
         token = number * part + start + column
         known = (start + column < part) & (token < vocabulary)
         p = tl.load(probs + row * vocabulary + token, mask=known, other=-1.0)
-        total += tl.sum(tl.where(p[None, :] >= line[:, None], p[None, :], 0.0), axis=1)
-    tl.store(sums + ((stage * rows + row) * parts + number) * levels + tl.arange(0, levels), total)
+        total += tl.where(p[None, :] >= line[:, None], p[None, :], 0.0)
+    tl.store(sums + ((stage * rows + row) * parts + number) * levels + tl.arange(0, levels), tl.sum(total, axis=1))
 
 
 @triton.jit
