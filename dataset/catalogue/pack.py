@@ -21,11 +21,17 @@ def definitions() -> Iterator[Definition]:
         yield entry.definition
 
 
+def written() -> Iterator[Solution]:
+    """The solutions that have a folder of source files of their own."""
+    for file in sorted(KERNELS.glob("*/*/solution.toml")):
+        yield solution(file.parent)
+
+
 def solutions() -> Iterator[Solution]:
-    """Those written as source files, then the templates': a baseline is for the kinds of device that have none yet."""
-    written = [solution(file.parent) for file in sorted(KERNELS.glob("*/*/solution.toml"))]
-    yield from written
-    taken = {(one.definition, kind) for one in written if one.author == "baseline" for kind in one.spec.target_hardware}
+    """Those written by themselves, then the templates': a baseline is for the kinds of device that have none yet."""
+    own = list(written())
+    yield from own
+    taken = {(one.definition, kind) for one in own if one.author == "baseline" for kind in one.spec.target_hardware}
     for name, entry in entries().items():
         for way in entry.template.sources:
             one = entry.template.solution(entry.kernel.constants, way)

@@ -68,8 +68,23 @@ def reference(kind: str) -> Callable[..., Any]:
 
 
 @cache
-def solution(kind: str) -> Callable[..., Any]:
-    return function(template(kind).solution(constants(kind)).files["main.py"])
+def solution(kind: str, way: str = "torch") -> Callable[..., Any]:
+    return function(template(kind).solution(constants(kind), way).files["main.py"])
+
+
+def run_solution(kind: str, given: list[Any], run: Callable[..., Any] | None = None) -> list[Tensor]:
+    """A solution's outputs, the torch one's unless given: in poisoned memory or, in place, in its inputs' copies."""
+    definition, expected = entry(kind).definition, outputs(reference(kind)(*given))
+    inputs = [one.clone() if isinstance(one, Tensor) else one for one in given]
+    found, passed = [], []
+    for spec, right in zip(definition.outputs.values(), expected, strict=True):
+        if spec.inout:
+            found.append(inputs[list(definition.inputs).index(spec.inout)])
+        else:
+            passed.append(torch.full_like(right, 77))
+            found.append(passed[-1])
+    (run or solution(kind))(*inputs, *passed)
+    return [one for one in found if isinstance(one, Tensor)]
 
 
 def calls(kind: str) -> list[State]:

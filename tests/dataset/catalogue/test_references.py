@@ -12,25 +12,10 @@ from torch import Tensor
 from kernelmill.dataset.catalogue.template import template
 from kernelmill.evaluator.precision import Float64, widen
 from tests.dataset.catalogue.independent import COMPUTE, support
-from tests.dataset.catalogue.small import KINDS, arguments, calls, constants, entry, outputs, reference, solution
+from tests.dataset.catalogue.small import KINDS, arguments, calls, constants, entry, outputs, reference, run_solution
 
 SAMPLERS = ("top_k", "top_p", "top_k_top_p", "min_p")
 FREE = ("moe_softmax_routing", *(f"{name}_sampling_from_probs" for name in SAMPLERS))
-
-
-def run_solution(kind: str, given: list[object]) -> list[Tensor]:
-    """The torch solution's outputs, in poisoned memory or, where it works in place, in its inputs' copies."""
-    definition, expected = entry(kind).definition, outputs(reference(kind)(*given))
-    inputs = [one.clone() if isinstance(one, Tensor) else one for one in given]
-    found, passed = [], []
-    for spec, right in zip(definition.outputs.values(), expected, strict=True):
-        if spec.inout:
-            found.append(inputs[list(definition.inputs).index(spec.inout)])
-        else:
-            passed.append(torch.full_like(right, 77))
-            found.append(passed[-1])
-    solution(kind)(*inputs, *passed)
-    return [one for one in found if isinstance(one, Tensor)]
 
 
 def test_every_kind_is_written_a_second_time_or_sampled() -> None:

@@ -106,11 +106,11 @@ def test_a_definition_without_baseline_is_a_warning_that_strict_leaves(root: Pat
     assert finding.severity == "warning" and "baseline" in finding.message
 
 
-def test_a_baseline_that_fails_or_skips_workloads_is_a_warning(root: Path) -> None:
+def test_a_baseline_that_fails_is_a_warning_and_one_that_skips_workloads_a_note(root: Path) -> None:
     small(root)
     failed = {"solution": "rmsnorm_baseline", "workload": {"uuid": "w4"}, "evaluation": {"status": "TIMEOUT"}}
     add_traces(root, failed, author="baseline")
     assert lines(root, "baseline") == [
         ("warning", 1, "the baseline rmsnorm_baseline has verdict TIMEOUT"),
-        ("warning", None, "rmsnorm_baseline was judged on 1 of 2 workloads"),
+        ("info", None, "rmsnorm_baseline was judged on 1 of 2 workloads"),
     ]
