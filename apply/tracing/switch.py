@@ -18,7 +18,7 @@ class TracingSwitch:
     """What `enable_tracing` returns. As a context manager it undoes itself at the end."""
 
     def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
+        self.tracer = tracer
         self._switch = state.trace(tracer)
 
     def __enter__(self) -> Self:
@@ -31,13 +31,13 @@ class TracingSwitch:
 
     def report(self) -> dict[str, dict[str, Any]]:
         """Of each definition that was called: `calls` that fit, `unfit` ones by reason, `captured` ones in graphs."""
-        return self._tracer.report()
+        return self.tracer.report()
 
     def undo(self) -> None:
         """Brings back what was in force before, and returns when all is written, or the deadline is over. Nothing
         happens where another switch lies above this one."""
         if self._switch.undo():
-            self._tracer.stop()
+            self.tracer.stop()
 
 
 def enable_tracing(
