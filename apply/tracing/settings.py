@@ -31,7 +31,7 @@ class TracingSettings:
     """Different sizes of a definition that are told apart; later ones are rounded, coarser and coarser."""
     bytes: int = 256 << 20
     """Of stored tensors, held in memory."""
-    every_s: float = 30.0
+    every_s: float = 10.0
     """Between writes, so that a killed process has lost no more."""
     deadline_s: float = 5.0
     """The last write at a process's end may take so long."""
@@ -51,7 +51,7 @@ class TracingSettings:
             workloads=int(number(environ, "KERNELMILL_TRACING_WORKLOADS", 32, 10_000, 1)),
             keys=int(number(environ, "KERNELMILL_TRACING_KEYS", 512, 1_000_000, 1)),
             bytes=int(number(environ, "KERNELMILL_TRACING_MIB", 256, 1 << 20) * (1 << 20)),
-            every_s=number(environ, "KERNELMILL_TRACING_EVERY_S", 30.0, 86_400, 0.1),
+            every_s=number(environ, "KERNELMILL_TRACING_EVERY_S", 10.0, 86_400, 0.1),
         )
 
 
