@@ -1,7 +1,7 @@
 """What tracing costs: a call, and a served burst.
 
-`python -m benchmarks.tracing [--rounds 20] [--requests 40]` after `make engines`. Two servers of one tiny model run side
-by side, one as it is and one that traces norms, gates and gemms; bursts of requests go to them by turns. Printed are
+`python -m benchmarks.tracing [--rounds 20] [--requests 40]` after `make engines`. Two servers of one tiny model run
+side by side, one as it is and one that traces norms, gates and gemms; bursts of requests go to them by turns. It prints
 the median ratio of the times of neighbouring bursts, plain over traced, with its 95 % interval, and microseconds a call
 of `apply` with tracing off and on.
 """

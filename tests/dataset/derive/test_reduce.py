@@ -34,6 +34,18 @@ def test_picks_stand_for_all_steps_and_keep_the_extremes(table: np.ndarray, coun
     assert (chosen.min(axis=0) == table.min(axis=0)).all() and (chosen.max(axis=0) == table.max(axis=0)).all()
 
 
+@given(TABLES, st.integers(1, 40), st.data())
+def test_rows_that_stand_for_several_steps_count_as_often(table: np.ndarray, count: int, data: st.DataObject) -> None:
+    steps = np.array(data.draw(st.lists(st.integers(1, 9), min_size=len(table), max_size=len(table))))
+    picks = public(table, count, steps)
+    assert sum(pick.steps for pick in picks) == steps.sum()
+    repeated = public(np.repeat(table, steps, axis=0), count)
+    owners = np.repeat(np.arange(len(table)), steps)
+    mine = [(tuple(table[pick.row]), pick.steps) for pick in picks]
+    assert [steps for _, steps in mine] == [pick.steps for pick in repeated]
+    assert sorted(mine) == sorted((tuple(table[owners[pick.row]]), pick.steps) for pick in repeated)
+
+
 @given(TABLES, st.text(min_size=1))
 def test_hidden_picks_are_unlike_public_ones(table: np.ndarray, seed: str) -> None:
     taken = public(table, 8)
