@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +34,7 @@ class Sample:
     def finish(self, deadline_s: float) -> bool:
         """Brings copies from the device, off the caller's thread. False where the device is not done in time."""
         if self.event is not None:
+            _relax()
             deadline = time.monotonic() + deadline_s
             while not self.event.query():
                 if time.monotonic() > deadline:
@@ -65,7 +68,23 @@ def copies(tensors: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     with torch.no_grad():
         made = {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     event = None
-    if any(tensor.is_cuda for tensor in made.values()):
+    device = next((tensor.device for tensor in made.values() if tensor.is_cuda), None)
+    if device is not None:
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        event.record()
+        event.record(torch.cuda.current_stream(device))
     return made, event
+
+
+@functools.cache
+def _runtime() -> Any:
+    """CUDA's own, which torch has loaded."""
+    import torch
+
+    return ctypes.CDLL(f"libcudart.so.{(torch.version.cuda or '').partition('.')[0]}")
+
+
+def _relax() -> None:
+    """Lets this thread ask the device while another one records a graph, whose recording it would break otherwise."""
+    mode = ctypes.c_int(2)  # cudaStreamCaptureModeRelaxed
+    if status := _runtime().cudaThreadExchangeStreamCaptureMode(ctypes.byref(mode)):
+        raise RuntimeError(f"CUDA error {status}: this thread could not be kept out of graph captures")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernelmill.apply.missed import Missed
+from kernelmill.apply.settings import is_traced
 from kernelmill.apply.tracing.choose import choose
 from kernelmill.apply.tracing.judge import fault_of
 from kernelmill.apply.tracing.sample import Sample
@@ -130,6 +131,8 @@ class Tracer:
             append_line(self._output.dataset.root, REPORT, json.dumps(line).encode() + b"\n")
         except KernelMillError as error:
             print(f"kernelmill: {error}", file=sys.stderr)
+        if not is_traced():  # in code `report` tells
+            return
         calls = sum(one["calls"] for one in told.values())
         unfit = sum(sum(one["unfit"].values()) for one in told.values())
         rest = f"; {unfit} did not fit, see {REPORT} there" if unfit else ""

@@ -59,6 +59,8 @@ class Writer:
             self._finalizer.cancel()
             self._finalizer = None
         _terminated.pop(id(self), None)
+        if not _terminated and _may_handle() and signal.getsignal(signal.SIGTERM) is _terminate:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._thread = None
         return written
 
@@ -83,12 +85,16 @@ class Writer:
 
         self._finalizer = Finalize(None, self.stop, exitpriority=0)
         _terminated[id(self)] = self
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        if _may_handle() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, _terminate)
 
 
 _terminated: dict[int, Writer] = {}
 """What is to be written before SIGTERM ends the process."""
+
+
+def _may_handle() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _terminate(number: int, _: object) -> None:
