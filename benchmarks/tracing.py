@@ -28,6 +28,8 @@ from tests.apply.engines.kernels import dataset_folder
 DEFINITION = "rmsnorm_h4096"
 CALLS = 5000
 WARM_UP = 3
+PAUSE_S = 1.5
+"""vLLM's processes look for work without a pause for a second after the last."""
 
 
 def cost(folder: Path, rounds: int) -> tuple[float, float]:
@@ -70,6 +72,7 @@ def served(folder: Path, rounds: int, requests: int) -> Ratio:
         for at in range(rounds + WARM_UP):
             taken = {}
             for address in (plain, looked_at) if at % 2 else (looked_at, plain):
+                time.sleep(PAUSE_S)
                 start = time.perf_counter()
                 test_vllm.burst(address, requests)
                 taken[address] = time.perf_counter() - start

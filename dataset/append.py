@@ -107,6 +107,7 @@ def _locked(path: Path) -> Iterator[tuple[int, bool]]:
                 yield descriptor, is_new
                 return
         finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a process forked meanwhile has the descriptor too
             os.close(descriptor)
 
 
