@@ -114,7 +114,10 @@ class Watched:
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
         if size > self._memory.limit // LARGEST or self._memory.held + size > self._memory.limit:
             return
-        copied, event = copies(tensors) if tensors else ({}, None)
+        try:
+            copied, event = copies(tensors) if tensors else ({}, None)
+        except RuntimeError:  # no memory left for it; the call counts all the same
+            return
         axes = dict(zip(self._axes, sizes, strict=True))
         scalars = {name: value for name, value in given.items() if specs[name].shape is None}
         replaced = entry.samples[place]

@@ -35,7 +35,7 @@ def test_every_call_is_counted_once_and_entries_are_few(keys: list[tuple[int, in
     assert sum(entry.total() for entry in entries) == len(keys)
     assert sum(entry.total() for entry in entries) == len(keys), "asking changes nothing"
     assert len(entries) <= 13 * most
-    exact = Counter(keys)
+    exact = Counter[tuple[int, ...]](keys)
     assert all(
         entry.total() == exact[key]
         for key, entry in strata.items()
