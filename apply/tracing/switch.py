@@ -30,7 +30,7 @@ class TracingSwitch:
         self.undo()
 
     def report(self) -> dict[str, dict[str, Any]]:
-        """Of each definition that was called: `calls` that fit, `unfit` ones by reason, `captured` ones in graphs."""
+        """Of each definition that was called: `calls` that fit and `unfit` ones by reason, as far as it is known."""
         return self.tracer.report()
 
     def undo(self) -> None:

@@ -55,13 +55,13 @@ class Tracer:
         return found
 
     def report(self) -> dict[str, dict[str, Any]]:
-        """By definition, of those that were called: the calls that fit, those that did not and why."""
+        """By definition, of those that were called: the calls that fit, those that did not and why; together all."""
         found = {}
         for name, watched in self.watched.items():
-            calls = sum(total for _, _, total in watched.totals())
-            refused = Counter(watched.unfit) + self._refused.get(name, Counter())
-            if calls or refused:
-                found[name] = {"calls": calls, "unfit": dict(refused)}
+            late = self._refused.get(name, Counter())
+            calls = sum(total for _, _, total in watched.totals()) - late.total()
+            if calls or late or watched.unfit:
+                found[name] = {"calls": calls, "unfit": dict(Counter(watched.unfit) + late)}
         return found
 
     def stop(self) -> None:
