@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernelmill.apply import ApplyError, apply, calls, disable_apply, enable_tracing
+from kernelmill.apply import ApplyError, apply, calls, disable_apply, enable_tracing, state
 from kernelmill.apply.engines import pytorch
 from kernelmill.apply.state import current, force
 from kernelmill.dataset import Dataset
@@ -183,7 +183,9 @@ def test_served_calls_are_traced_whichever_is_turned_on_first(out: Path) -> None
     assert current() is None
 
 
-def test_off_nothing_is_left_in_the_way(out: Path) -> None:
+def test_off_nothing_is_left_in_the_way(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "watchers", [])  # other tests are not to follow
+    monkeypatch.setattr(pytorch, "_is_followed", False)
     pytorch.follow()
     before = F.rms_norm, F.linear
     with enable_tracing(out), torch.no_grad():
