@@ -1,4 +1,5 @@
-"""Puts winning kernels in place of an engine's own: `apply`, `enable_apply`, `disable_apply`.
+"""Puts winning kernels in place of an engine's own (`apply`, `enable_apply`, `disable_apply`), and collects what these
+are called with (`enable_tracing`).
 
 The names are imported when first asked for: an armed process that never calls them pays nothing.
 """
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from kernelmill.apply.state import Switch as Switch
     from kernelmill.apply.state import disable_apply as disable_apply
     from kernelmill.apply.state import enable_apply as enable_apply
+    from kernelmill.apply.tracing.switch import enable_tracing as enable_tracing
 
 _HOME = {
     "ApplyError": "kernelmill.apply.errors",
@@ -23,6 +25,7 @@ _HOME = {
     "apply": "kernelmill.apply.calls",
     "disable_apply": "kernelmill.apply.state",
     "enable_apply": "kernelmill.apply.state",
+    "enable_tracing": "kernelmill.apply.tracing.switch",
 }
 __all__ = list(_HOME)
 

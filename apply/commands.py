@@ -186,6 +186,10 @@ def execute(
     home: Home = None,
     shadow: Annotated[float | None, typer.Option(min=0, max=1, help="Share of calls that run both kernels.")] = None,
     metrics: Annotated[Path | None, typer.Option(help="Folder for counters.")] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Collect workloads into this dataset; kernels only where KERNELMILL_ENABLE_APPLY is set."),
+    ] = None,
 ) -> None:
     """Run a program with apply armed: `kernelmill apply exec -- python serve.py`. The program is not changed."""
     import os
@@ -197,7 +201,8 @@ def execute(
     given = {"HOME": home and home.absolute(), "SHADOW": shadow, "METRICS": metrics and metrics.absolute()}
     over = {f"KERNELMILL_APPLY_{name}": str(value) for name, value in given.items() if value is not None}
     try:
-        os.execvpe(context.args[0], context.args, environment({**os.environ, **over}))
+        env = environment({**os.environ, **over}, trace=str(trace.absolute()) if trace else None)
+        os.execvpe(context.args[0], context.args, env)
     except OSError as error:
         fail(f"{context.args[0]}: {error.strerror}")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import keyword
 import linecache
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,12 +117,13 @@ def dtypes_of(definition: Definition) -> dict[str, Any]:
 def _lines(own: Dispatcher, device: str) -> Iterator[str]:
     definition = own.definition
     inputs, outputs = names_of(definition)
-    required = _required(definition)
+    required = required_of(definition)
     defaults = [f"{name}=None" for name in (*inputs[len(required) :], *outputs)]
     yield f"def dispatch({', '.join([*required, *defaults])}):"
     places: dict[str, str] = {}
     for name in inputs:
-        yield from _check(name, definition.inputs[name], definition, places, device)
+        spec = definition.inputs[name]
+        yield from check_lines(name, spec, definition, places, _fits(name, device, spec))
     yield from _grad(definition)
     yield from _find(own, places)
     plain = ", ".join(inputs)
@@ -136,7 +137,7 @@ def _lines(own: Dispatcher, device: str) -> Iterator[str]:
 
 def _find(own: Dispatcher, places: dict[str, str]) -> Iterator[str]:
     """The cell of a call. With one feature whose sizes are few a list has them all, which is read faster than cut."""
-    sizes = [_size(feature, places) for feature in own.features]
+    sizes = [size_of(feature, places) for feature in own.features]
     if len(sizes) == 1 and own.small is not None:
         yield f"    if {sizes[0]} >= {len(own.small)}: return {OURS}uncovered"
         yield f"    {OURS}cell = {OURS}small[{sizes[0]}]"
@@ -148,7 +149,7 @@ def _find(own: Dispatcher, places: dict[str, str]) -> Iterator[str]:
     yield f"    {OURS}cell = {' + '.join(terms) or '0'}"
 
 
-def _required(definition: Definition) -> list[str]:
+def required_of(definition: Definition) -> list[str]:
     """Inputs up to the last one that callers must give."""
     names = list(definition.inputs)
     while names and definition.inputs[names[-1]].optional:
@@ -156,7 +157,11 @@ def _required(definition: Definition) -> list[str]:
     return names
 
 
-def _check(name: str, spec: TensorSpec, definition: Definition, places: dict[str, str], device: str) -> Iterator[str]:
+def check_lines(
+    name: str, spec: TensorSpec, definition: Definition, places: dict[str, str], fits: Iterable[str]
+) -> Iterator[str]:
+    """Text that returns `unfit` unless the input is what `fits` says and its sizes agree. The variables that hold sizes
+    are added to `places`, by axis."""
     if spec.shape is None:
         kinds = "(int, float)" if spec.dtype.is_float else "(bool,)" if spec.dtype.value == "bool" else "(int,)"
         yield f"    if {name}.__class__ not in {kinds}: return {OURS}unfit"
@@ -165,7 +170,7 @@ def _check(name: str, spec: TensorSpec, definition: Definition, places: dict[str
     if spec.optional:
         yield f"    if {name} is not None:"
         indent = "        "
-    yield f"{indent}if not ({' and '.join(_fits(name, device, spec))}): return {OURS}unfit"
+    yield f"{indent}if not ({' and '.join(fits)}): return {OURS}unfit"
     yield from _sizes(name, spec, definition, places, indent)
 
 
@@ -214,7 +219,8 @@ def _grad(definition: Definition) -> Iterator[str]:
         yield f"    if {OURS}grad() and ({' or '.join(wanted)}): return {OURS}unfit"
 
 
-def _size(feature: Feature, places: dict[str, str]) -> str:
+def size_of(feature: Feature, places: dict[str, str]) -> str:
+    """An expression for it over the variables that hold the axes' sizes."""
     own = places.get(feature.axis)
     if own is None or (feature.over is not None and feature.over not in places):
         raise ApplyError(f"no input's shape tells {feature}, so no kernel can be chosen by it")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelmill.apply.dispatcher import Dispatcher
 from kernelmill.apply.features import Feature
@@ -17,6 +17,9 @@ from kernelmill.apply.guard.trial import Trial
 from kernelmill.apply.kernels import forms_of
 from kernelmill.apply.missed import Missed
 from kernelmill.trace_schema import Definition
+
+if TYPE_CHECKING:
+    from kernelmill.apply.tracing.tracer import Tracer
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,20 @@ class Runtime:
     served: dict[str, Served] = field(default_factory=dict)
     shapes: Counter[tuple[str, tuple[int, ...]]] = field(default_factory=Counter)
     """What engine adapters have substituted, by op and shape."""
+    tracer: Tracer | None = None
+    """What records the calls, served or not."""
+
+    @property
+    def definitions(self) -> dict[str, Definition]:
+        """What adapters are to look for. Those with kernels come last: of two that mean the same one is served."""
+        traced = self.tracer.definitions if self.tracer else {}
+        others = {name: one for name, one in traced.items() if name not in self.served}
+        return others | {name: one.definition for name, one in self.served.items()}
 
     @property
     def dispatchers(self) -> dict[str, Callable[..., Any]]:
-        return {name: one.call for name, one in self.served.items()}
+        served = {name: one.call for name, one in self.served.items()}
+        return self.tracer.over(served) if self.tracer else served
 
     def serve(
         self,

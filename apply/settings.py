@@ -41,8 +41,8 @@ class Settings:
         return cls(
             home=home,
             trust=Path(trust).expanduser() if trust else home / "operator.pub",
-            shadow=_number(environ, "KERNELMILL_APPLY_SHADOW", 0.0, 1.0),
-            first=int(_number(environ, "KERNELMILL_APPLY_FIRST", 1.0, 1e9)),
+            shadow=number(environ, "KERNELMILL_APPLY_SHADOW", 0.0, 1.0),
+            first=int(number(environ, "KERNELMILL_APPLY_FIRST", 1.0, 1e9)),
             events=Path(events).expanduser() if events else home / "events.jsonl",
             metrics=Path(metrics).expanduser() if metrics else None,
         )
@@ -53,12 +53,23 @@ def is_wanted(environ: Mapping[str, str] = os.environ) -> bool:
     return (environ.get("KERNELMILL_ENABLE_APPLY") or environ.get("FIB_ENABLE_APPLY") or "").lower() in YES
 
 
-def _number(environ: Mapping[str, str], name: str, default: float, most: float) -> float:
+def is_traced(environ: Mapping[str, str] = os.environ) -> bool:
+    """KERNELMILL_ENABLE_TRACING, else FIB_ENABLE_TRACING, in the same way."""
+    return (environ.get("KERNELMILL_ENABLE_TRACING") or environ.get("FIB_ENABLE_TRACING") or "").lower() in YES
+
+
+def is_armed(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the environment asks for anything at all."""
+    return is_wanted(environ) or is_traced(environ)
+
+
+def number(environ: Mapping[str, str], name: str, default: float, most: float, least: float = 0.0) -> float:
+    """The setting, or its default. Raises ApplyError where it is no number from `least` to `most`."""
     text = environ.get(name)
     try:
-        number = float(text) if text else default
+        value = float(text) if text else default
     except ValueError:
-        number = -1.0
-    if not 0 <= number <= most:
-        raise ApplyError(f"{name}={text!r} is no number from 0 to {most:g}; correct or unset it")
-    return number
+        value = -1.0
+    if not least <= value <= most:
+        raise ApplyError(f"{name}={text!r} is no number from {least:g} to {most:g}; correct or unset it")
+    return value

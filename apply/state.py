@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from kernelmill.apply import calls
 from kernelmill.apply.guard.counters import keep_writing
@@ -15,6 +16,9 @@ from kernelmill.apply.installed import Installed
 from kernelmill.apply.runtime import Candidate, Looks, Runtime
 from kernelmill.apply.settings import Settings
 from kernelmill.trace_schema.errors import KernelMillError
+
+if TYPE_CHECKING:
+    from kernelmill.apply.tracing.tracer import Tracer
 
 
 class Switch:
@@ -32,10 +36,12 @@ class Switch:
     ) -> None:
         self.undo()
 
-    def undo(self) -> None:
-        """Brings back what was in force before. Nothing happens where another switch lies above this one."""
-        if _top is self:
-            _put(self._before)
+    def undo(self) -> bool:
+        """Brings back what was in force before. False, and no change, where another switch lies above this."""
+        if _top is not self:
+            return False
+        _turn(self._before)
+        return True
 
 
 _top: Switch | None = None
@@ -44,6 +50,12 @@ _top: Switch | None = None
 def current() -> Runtime | None:
     """What is in force, or None."""
     return _top.runtime if _top else None
+
+
+def current_tracer() -> Tracer | None:
+    """What sees the calls, or None."""
+    runtime = current()
+    return runtime.tracer if runtime else None
 
 
 def enable_apply(home: str | os.PathLike[str] | None = None, *, shadow: float | None = None) -> Switch:
@@ -61,13 +73,26 @@ def enable_apply(home: str | os.PathLike[str] | None = None, *, shadow: float | 
 
 
 def disable_apply() -> Switch:
-    """Nothing is in force until the switch is undone, or another one is turned."""
-    return _put(Switch(None, _top))
+    """Nothing is served until the switch is undone, or another one is turned. Tracing goes on."""
+    tracer = current_tracer()
+    return _turn(Switch(_idle(tracer) if tracer else None, _top))
 
 
 def force(runtime: Runtime) -> Switch:
     """Puts a runtime in force."""
-    return _put(Switch(runtime, _top))
+    tracer = current_tracer()
+    return _turn(Switch(dataclasses.replace(runtime, tracer=tracer) if tracer else runtime, _top))
+
+
+def trace(tracer: Tracer) -> Switch:
+    """Lets the tracer see every call of what is in force."""
+    runtime = current()
+    return _turn(Switch(dataclasses.replace(runtime, tracer=tracer) if runtime else _idle(tracer), _top))
+
+
+def _idle(tracer: Tracer) -> Runtime:
+    """Serves nothing."""
+    return Runtime("cpu", Looks(), Events(None), tracer=tracer)
 
 
 def load(settings: Settings, looks: Looks, device: str = "auto") -> Runtime:
@@ -93,7 +118,8 @@ def load(settings: Settings, looks: Looks, device: str = "auto") -> Runtime:
     return runtime
 
 
-def _put(switch: Switch | None) -> Switch:
+def _turn(switch: Switch | None) -> Switch:
+    """Puts the switch on top, or nothing."""
     global _top
     _top = switch
     runtime = switch.runtime if switch else None

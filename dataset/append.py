@@ -3,7 +3,8 @@
 - A line is one `write` of the whole line, at the end of the file, under the file's lock, flushed to the disk.
 - A last line without its newline is completed first; where it is no JSON its writer died in the middle of it, so its
   bytes are moved to `<file>.torn`, and every reader can read the file again.
-- A whole file is written beside its place, flushed and renamed into it.
+- A whole file is written beside its place, flushed and renamed into it; under its lock where it depends on what stood
+  there, so that nobody's line falls between the reading and the renaming.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,16 +46,33 @@ def append_line(root: Path, relative: str, line: bytes) -> None:
 def write_file(root: Path, relative: str, data: bytes) -> None:
     """Puts `data` at `relative` in one step: a reader sees the old file or the new. On the disk when this returns."""
     with _writable(root, relative) as path:
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}.tmp")
-        try:
-            with temporary.open("xb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        _replace(path, data)
+
+
+def revise_file(root: Path, relative: str, revise: Callable[[bytes], bytes]) -> None:
+    """Replaces a file of lines by what `revise` makes of it, while its lock keeps other writers out.
+
+    `revise` is given the whole lines; nothing where there is no file.
+    """
+    with _writable(root, relative) as path, _locked(path) as (descriptor, _):
+        _complete_last_line(descriptor, path)
+        before = path.read_bytes()
+        after = revise(before)
+        if after != before:
+            _replace(path, after)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}.tmp")
+    try:
+        with temporary.open("xb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
 
 
 @contextmanager
@@ -89,6 +107,7 @@ def _locked(path: Path) -> Iterator[tuple[int, bool]]:
                 yield descriptor, is_new
                 return
         finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a process forked meanwhile has the descriptor too
             os.close(descriptor)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
+
+from pydantic import ValidationError
 
 from kernelmill.dataset import append, blobs, lfs, paths
 from kernelmill.dataset.index import Index, Query
@@ -160,6 +162,18 @@ class Dataset:
         append.append_line(self.root, path, _dump(trace) + b"\n")
         self.reader.appended(path)
 
+    def revise_workloads(
+        self, definition: str | Definition, revise: Callable[[list[Workload]], Sequence[Workload]]
+    ) -> None:
+        """Replaces the definition's workloads by what `revise` makes of them, while nobody else can write any.
+
+        What it gives back as it was given keeps its bytes, and so does a line that cannot be read.
+        """
+        owner = self._known_definition(_name(definition))
+        path = paths.workload_file(owner.op_type, owner.name)
+        append.revise_file(self.root, path, lambda data: _revised(owner.name, data, revise))
+        self.reader.appended(path)
+
     def add_definition(self, definition: Definition) -> None:
         """Writes a new definition; DatasetError where another one has its name."""
         existing = self.index.document("definitions", definition.name)
@@ -261,3 +275,26 @@ def _name(definition: str | Definition | None) -> str | None:
 
 def _dump(record: Model) -> bytes:
     return record.model_dump_json(exclude_unset=True).encode()
+
+
+def _revised(definition: str, data: bytes, revise: Callable[[list[Workload]], Sequence[Workload]]) -> bytes:
+    lines = [line + b"\n" for line in data.split(b"\n") if line.strip()]
+    traces = [_workload_trace(line) for line in lines]
+    known = {id(trace.workload): line for trace, line in zip(traces, lines, strict=True) if trace is not None}
+    before = {trace.workload.uuid: trace for trace in traces if trace is not None}
+    after = revise([trace.workload for trace in traces if trace is not None])
+    made = [line for trace, line in zip(traces, lines, strict=True) if trace is None]
+    for workload in after:
+        if (line := known.get(id(workload))) is None:
+            trace = before.get(workload.uuid) or Trace(definition=definition, workload=workload)
+            line = _dump(trace.model_copy(update={"workload": workload})) + b"\n"
+        made.append(line)
+    return b"".join(made)
+
+
+def _workload_trace(line: bytes) -> Trace | None:
+    try:
+        trace = Trace.model_validate_json(line)
+    except ValidationError:
+        return None
+    return trace if trace.is_workload else None

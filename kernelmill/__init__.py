@@ -38,5 +38,5 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-if os.environ.get("KERNELMILL_ENABLE_APPLY") or os.environ.get("FIB_ENABLE_APPLY"):
+if any(os.environ.get(f"{prefix}_ENABLE_{what}") for prefix in ("KERNELMILL", "FIB") for what in ("APPLY", "TRACING")):
     import_module("kernelmill.apply.arming.hooks").arm_if_wanted()

@@ -76,10 +76,10 @@ def arm() -> None:
 
 
 def arm_if_wanted() -> None:
-    """What `import kernelmill` does where the environment speaks of apply."""
-    from kernelmill.apply.settings import is_wanted
+    """What `import kernelmill` does where the environment speaks of apply or tracing."""
+    from kernelmill.apply.settings import is_armed
 
-    if is_wanted():
+    if is_armed():
         arm()
 
 

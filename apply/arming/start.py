@@ -5,19 +5,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from kernelmill.apply.settings import is_traced, is_wanted
 from kernelmill.trace_schema.errors import KernelMillError
 
 
 def start(*adapters: Callable[[], None]) -> bool:
-    """Puts in force what the environment names, with these adapters. False, and a line on stderr, where it cannot."""
+    """Turns on what the environment asks for, with these adapters. What cannot be is told on stderr, each by itself.
+
+    False where nothing is on.
+    """
     from kernelmill.apply import state
 
+    runtime = state.current()
+    if (runtime is None or not runtime.served) and is_wanted():
+        _try("apply", state.enable_apply)
+    if (runtime is None or runtime.tracer is None) and is_traced():
+        from kernelmill.apply.tracing.switch import enable_tracing
+
+        _try("tracing", enable_tracing)
+    for adapter in adapters if state.current() is not None else ():
+        _try("apply", adapter)
+    return state.current() is not None
+
+
+def _try(what: str, do: Callable[[], object]) -> None:
     try:
-        if state.current() is None:
-            state.enable_apply()
-        for adapter in adapters:
-            adapter()
+        do()
     except (KernelMillError, ImportError, OSError) as error:
-        print(f"kernelmill: apply is off: {error}", file=sys.stderr)
-        return False
-    return True
+        print(f"kernelmill: {what} is off: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What a definition means to an adapter: facts that its tensors do not say."""
+"""What a definition means to an adapter: facts that its tensors do not say. Known are those served and those traced."""
 
 from __future__ import annotations
 
@@ -42,10 +42,9 @@ def does(definition: Definition, function: str) -> bool:
 
 
 def gemms(runtime: Runtime) -> dict[tuple[int, ...], str]:
-    """Definitions in force that multiply rows by a weight [N, K], by that shape."""
+    """Known definitions that multiply rows by a weight [N, K], by that shape."""
     found = {}
-    for name, served in runtime.served.items():
-        definition = served.definition
+    for name, definition in runtime.definitions.items():
         inputs, outputs = shapes_of(definition)
         if definition.op_type == "gemm" and len(inputs) == 2 and len(outputs) == 1:
             (rows, weight), (result,) = inputs, outputs
@@ -57,13 +56,12 @@ def gemms(runtime: Runtime) -> dict[tuple[int, ...], str]:
 
 
 def norms(runtime: Runtime) -> dict[tuple[int, float], str]:
-    """Definitions in force that take the RMS norm of rows with a weight, by width and epsilon."""
+    """Known definitions that take the RMS norm of rows with a weight, by width and epsilon."""
     found = {}
-    for name, served in runtime.served.items():
-        definition = served.definition
+    for name, definition in runtime.definitions.items():
         inputs, outputs = shapes_of(definition)
-        epsilon = epsilon_of(definition)
-        fits = definition.op_type == "rmsnorm" and len(inputs) == 2 and len(outputs) == 1
+        epsilon = epsilon_of(definition) if definition.op_type == "rmsnorm" else None
+        fits = len(inputs) == 2 and len(outputs) == 1
         if fits and does(definition, "rmsnorm") and epsilon is not None:
             (rows, weight), (result,) = inputs, outputs
             width = definition.const_axes.get(weight[0]) if weight else None
@@ -73,13 +71,12 @@ def norms(runtime: Runtime) -> dict[tuple[int, float], str]:
 
 
 def fused_norms(runtime: Runtime) -> dict[tuple[int, float], str]:
-    """Definitions in force that norm the sum of rows and residual, and give the norm alone, by width and epsilon."""
+    """Known definitions that norm the sum of rows and residual, and give the norm alone, by width and epsilon."""
     found = {}
-    for name, served in runtime.served.items():
-        definition = served.definition
+    for name, definition in runtime.definitions.items():
         inputs, outputs = shapes_of(definition)
-        epsilon = epsilon_of(definition)
-        fits = definition.op_type == "rmsnorm" and len(inputs) == 3 and len(outputs) == 1
+        epsilon = epsilon_of(definition) if definition.op_type == "rmsnorm" else None
+        fits = len(inputs) == 3 and len(outputs) == 1
         if fits and does(definition, "fused_add_rmsnorm") and epsilon is not None:
             (rows, residual, weight), (result,) = inputs, outputs
             width = definition.const_axes.get(weight[0]) if len(weight) == 1 else None
@@ -94,10 +91,9 @@ def fused_norms(runtime: Runtime) -> dict[tuple[int, float], str]:
 
 
 def gated(runtime: Runtime, activation: str) -> dict[int, str]:
-    """Definitions in force that gate one half of a row by the other with this activation, by the row's whole width."""
+    """Known definitions that gate one half of a row by the other with this activation, by the row's whole width."""
     found = {}
-    for name, served in runtime.served.items():
-        definition = served.definition
+    for name, definition in runtime.definitions.items():
         inputs, outputs = shapes_of(definition)
         fits = definition.op_type == "activation" and len(inputs) == len(outputs) == 1
         if fits and does(definition, f"{activation}_and_mul"):

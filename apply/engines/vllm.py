@@ -3,7 +3,7 @@
 - norms: a provider of its IR ops, put first in the platform's own order of preference;
 - silu_and_mul: an out-of-tree subclass of its layer;
 - gemm: `UnquantizedLinearMethod`, where there is no registry. On a CPU vLLM packs the weight and drops it; we keep it
-  for the sizes in force, beside the packed one that serves the other calls.
+  for the sizes in force, beside the packed one that serves the other calls; where calls are only traced its shape.
 
 What an op falls back to is what vLLM would have run: the next provider, the layer's own method, the packed weight.
 """
@@ -19,7 +19,7 @@ from kernelmill.apply.engines.meaning import fused_norms, gated, gemms, norms
 from kernelmill.apply.engines.patches import Patches
 from kernelmill.apply.guard.events import Events
 from kernelmill.apply.runtime import Looks, Runtime
-from kernelmill.apply.settings import is_wanted
+from kernelmill.apply.settings import is_armed
 
 PROVIDER = "kernelmill"
 TESTED = "0.32.0"
@@ -31,7 +31,7 @@ def register() -> None:
     """The entry point. Idempotent, since vLLM calls it several times a process; it never fails the engine, and says at
     every start what was substituted or why nothing was: vLLM itself only logs that a plugin failed to load."""
     global _is_registered
-    if _is_registered or not is_wanted():
+    if _is_registered or not is_armed():
         return
     _is_registered = True
     from kernelmill.apply.arming.start import start
@@ -41,7 +41,7 @@ def register() -> None:
     runtime = current() if start() else None
     parts = (_norms, _gated, _gemms)
     told = [self_check(part, runtime or Runtime("cpu", Looks(), Events(None))) for part in parts]
-    if runtime is None or not runtime.served or any(" NOT " in one for one in told):
+    if runtime is None or not runtime.definitions or any(" NOT " in one for one in told):
         log.error("kernelmill in process %s: %s; see: kernelmill apply explain", _process(), "; ".join(told))
     else:
         log.warning("kernelmill in process %s: %s", _process(), "; ".join(told))
@@ -167,7 +167,7 @@ def _fused_ops(runtime: Runtime, op: Any, fused: dict[tuple[int, float], str]) -
 def _dtype(runtime: Runtime, name: str) -> Any:
     import torch
 
-    first = next(iter(runtime.served[name].definition.inputs.values()))
+    first = next(iter(runtime.definitions[name].inputs.values()))
     return getattr(torch, first.dtype.value)
 
 
@@ -245,7 +245,8 @@ def _gemms(runtime: Runtime) -> str:
         weight = getattr(layer, "weight", None)
         size = tuple(weight.shape) if weight is not None and not weight.is_meta else ()
         if size in calls and weight is not None and weight.dtype == dtypes[size]:
-            layer.kernelmill = (calls[size], weight.data, len(layers))
+            kept = weight.data if by_size[size] in runtime.served else weight.data.new_empty(()).expand(size)
+            layer.kernelmill = (calls[size], kept, len(layers))
             layers.append((self, layer))
         prepare(self, layer)
 

@@ -30,6 +30,11 @@ class Case:
         self.place, self.definition, self.workload = place, definition, workload
         self.axes = definition.resolve_axes(workload.axes)
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether an engine was seen to make this call."""
+        return self.workload.provenance is not None and self.workload.provenance.kind == "engine"
+
     def stored(self, name: str) -> Any:
         """The tensor that the input's file holds; None where it holds none that fits (the check `workload` says so)."""
         spec, declared = self.workload.inputs.get(name), self.definition.inputs.get(name)

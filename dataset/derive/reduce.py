@@ -27,10 +27,10 @@ class Pick:
     steps: int
 
 
-def strata(table: Table, count: int) -> list[Table]:
+def strata(table: Table, count: int, steps: Table | None = None) -> list[Table]:
     """Every row of the table in exactly one of at most `count` strata (more only where the extremes alone are more).
 
-    Extremes come first. Rows that are equal are never in two strata.
+    Extremes come first. Rows that are equal are never in two strata. `steps`: how many steps each row stands for.
     """
     import numpy as np
 
@@ -38,6 +38,8 @@ def strata(table: Table, count: int) -> list[Table]:
         return []
     unique, inverse, sizes = np.unique(table, axis=0, return_inverse=True, return_counts=True)
     inverse = inverse.reshape(-1)
+    if steps is not None:
+        sizes = np.bincount(inverse, weights=steps)
     ends = {int(at) for column in unique.T for at in (column.argmin(), column.argmax())}
     rest = np.array([at for at in range(len(unique)) if at not in ends], dtype=int)
     cells = [np.array([at]) for at in sorted(ends)] + _cut(np.log2(unique), sizes, rest, count - len(ends))
@@ -70,15 +72,16 @@ def _cut(points: Table, sizes: Table, rest: Table, count: int) -> list[Table]:
     return parts
 
 
-def public(table: Table, count: int) -> list[Pick]:
-    """The row nearest to the middle of each stratum."""
+def public(table: Table, count: int, steps: Table | None = None) -> list[Pick]:
+    """The row nearest to the middle of each stratum. `steps`: how many steps each row stands for, one if left out."""
     import numpy as np
 
     picks = []
-    for members in strata(table, count):
+    for members in strata(table, count, steps):
         points = np.log2(table[members])
-        nearest = int(np.argmin(((points - points.mean(axis=0)) ** 2).sum(axis=1)))
-        picks.append(Pick(int(members[nearest]), len(members)))
+        middle = np.average(points, axis=0, weights=None if steps is None else steps[members])
+        nearest = int(np.argmin(((points - middle) ** 2).sum(axis=1)))
+        picks.append(Pick(int(members[nearest]), len(members) if steps is None else int(steps[members].sum())))
     return picks
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,7 @@ def _workload(root: Path, definition: Definition, laid: Laid, kept: Kept, split:
             )
         axes[name] = laid.axes[name]
     inputs = _inputs(root, definition, entry, laid)
-    identity = json.dumps([definition.name, axes, inputs], sort_keys=True)
-    unique = uuid.uuid5(NAMESPACE, identity)
+    unique = identity(definition, axes, inputs)
     raw: dict[str, Any] = {
         "uuid": str(unique),
         "axes": axes,
@@ -65,6 +64,11 @@ def _workload(root: Path, definition: Definition, laid: Laid, kept: Kept, split:
         "provenance": kept.state.provenance,
     }
     return Workload.model_validate(raw)
+
+
+def identity(definition: Definition, axes: Mapping[str, int], inputs: Mapping[str, Any]) -> uuid.UUID:
+    """Equal calls have equal uuids, whoever found them."""
+    return uuid.uuid5(NAMESPACE, json.dumps([definition.name, axes, inputs], sort_keys=True))
 
 
 def _inputs(root: Path, definition: Definition, entry: Entry | None, laid: Laid) -> dict[str, Any]:

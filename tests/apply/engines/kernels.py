@@ -9,6 +9,7 @@ from kernelmill.apply.approval.keys import make_keys
 from kernelmill.apply.features import features_of
 from kernelmill.apply.host import this_host
 from kernelmill.apply.table import TABLE, VERIFIED, Entry, Range, Table, Verifications, Verified, write
+from kernelmill.dataset import Dataset
 from kernelmill.trace_schema import Definition, Solution
 from tests import builders
 
@@ -63,8 +64,17 @@ FAULTS = {
 }
 
 
+REFERENCES = {
+    "rmsnorm": "x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + EPSILON) * weight",
+    "fused_add_rmsnorm": "(s := x + residual) * torch.rsqrt(s.pow(2).mean(-1, keepdim=True) + EPSILON) * weight",
+    "silu_and_mul": "torch.nn.functional.silu(x.chunk(2, -1)[0]) * x.chunk(2, -1)[1]",
+    "gemm": "x @ weight.T",
+}
+
+
 def _definition(name: str, op_type: str, axes: dict[str, int], inputs: dict[str, str], output: str) -> Definition:
     """`inputs` and `output` give axis names with commas; rows are variable."""
+    result = REFERENCES[name.partition("_f32")[0]]
     declared = {"rows": {"type": "var"}} | {axis: {"type": "const", "value": size} for axis, size in axes.items()}
     return builders.definition(
         name=name,
@@ -72,7 +82,7 @@ def _definition(name: str, op_type: str, axes: dict[str, int], inputs: dict[str,
         axes=declared,
         inputs={key: {"shape": shape.split(), "dtype": "float32"} for key, shape in inputs.items()},
         outputs={"out": {"shape": output.split(), "dtype": "float32"}},
-        reference=f"EPSILON = 1e-5\n\n\ndef run({', '.join(inputs)}):\n    return x\n",
+        reference=f"import torch\n\nEPSILON = 1e-5\n\n\ndef run({', '.join(inputs)}):\n    return {result}\n",
     )
 
 
@@ -154,6 +164,16 @@ def operators_folder(root: Path, *, most_rows: int = 64, faults: dict[str, str] 
     write(root / VERIFIED, Verifications(ranges=tuple(verified)))
     for entry in entries:
         approve(root, entry.ranges[0].solution_hash)
+    return root
+
+
+def dataset_folder(root: Path) -> Path:
+    """The definitions, each with its right kernel for a baseline."""
+    root.mkdir(parents=True)
+    made = Dataset.open(root)
+    for definition, body in kernels():
+        made.add_definition(definition)
+        made.add_solution(_solution(definition, body).model_copy(update={"author": "baseline"}))
     return root
 
 

@@ -31,6 +31,14 @@ def test_one_batch_size_only(root: Path) -> None:
     assert only(root, "degenerate").message == f"batch_size is 3 in every workload of {NAME}"
 
 
+@pytest.mark.parametrize("kind", ["engine", "synthetic"])
+def test_one_size_and_equal_lengths_are_no_error_where_an_engine_was_seen_to_call_them(root: Path, kind: str) -> None:
+    write(root, {**workload(root, kv_indptr=[0, 2, 4, 6]), "provenance": {"kind": kind}})
+    severities = {finding.severity for finding in found(root, "degenerate", strict=True)}
+    assert severities == {Severity.WARNING if kind == "engine" else Severity.ERROR}
+    assert len(lines(root, "degenerate")) == 2
+
+
 def test_the_same_workload_under_another_uuid(root: Path) -> None:
     first = workload(root)
     write(root, first, pair(root), {**first, "uuid": "copy", "seed": 3})

@@ -34,6 +34,14 @@ def test_picks_stand_for_all_steps_and_keep_the_extremes(table: np.ndarray, coun
     assert (chosen.min(axis=0) == table.min(axis=0)).all() and (chosen.max(axis=0) == table.max(axis=0)).all()
 
 
+@given(TABLES, st.integers(1, 40), st.data())
+def test_rows_that_stand_for_several_steps_count_as_often(table: np.ndarray, count: int, data: st.DataObject) -> None:
+    steps = np.array(data.draw(st.lists(st.integers(1, 9), min_size=len(table), max_size=len(table))))
+    picks = public(table, count, steps)
+    assert sum(pick.steps for pick in picks) == steps.sum()
+    assert [pick.steps for pick in picks] == [pick.steps for pick in public(np.repeat(table, steps, axis=0), count)]
+
+
 @given(TABLES, st.text(min_size=1))
 def test_hidden_picks_are_unlike_public_ones(table: np.ndarray, seed: str) -> None:
     taken = public(table, 8)

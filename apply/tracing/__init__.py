@@ -1,0 +1,1 @@
+"""Workloads collected from a running program's own calls: `enable_tracing`."""
