@@ -8,11 +8,11 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 from sqlalchemy import ColumnElement, Connection, func, literal, select
 
 from kernelmill.evaluator.authors import load_standings, rank_authors
@@ -167,25 +167,40 @@ class Ranking:
         """Authors or languages over the edition's whole list, or its part of one op type, on these heads' device."""
 
         def make() -> list[dict[str, Any]]:
-            listed = self._listed(connection, edition, op_type)
+            names = listed(connection, edition, op_type)
             own = t.Board
             column = own.authors if by == "author" else own.languages
             query = select(own.definition, column.label("body")).where(
                 own.edition_id == edition, own.device_model == heads[0].device_model
             )
             held = {row.definition: load_standings(row.body) for row in connection.execute(query)}
-            return [rows.standing(row) for row in rank_authors({name: held.get(name, {}) for name in listed})]
+            return [rows.standing(row) for row in rank_authors({name: held.get(name, {}) for name in names})]
 
         found: list[dict[str, Any]] = self._standings.get((edition, by, op_type, tuple(heads)), make)
         return found
 
-    def _listed(self, connection: Connection, edition: int, op_type: str | None) -> list[str]:
-        """What nobody attempted is on the list, too, and counts as 1."""
-        body = connection.scalar(select(t.Edition.body).where(t.Edition.id == edition))
-        names = set(json.loads(body or "{}").get("definitions", {}))
-        if op_type is not None:
-            names &= set(connection.scalars(select(t.Definition.name).where(t.Definition.op_type == op_type)))
-        return sorted(names)
+
+def listed(connection: Connection, edition: int, op_type: str | None = None) -> list[str]:
+    """The edition's definitions. What nobody attempted is on the list, too, and counts as 1."""
+    body = connection.scalar(select(t.Edition.body).where(t.Edition.id == edition))
+    names = set(json.loads(body or "{}").get("definitions", {}))
+    if op_type is not None:
+        names &= set(connection.scalars(select(t.Definition.name).where(t.Definition.op_type == op_type)))
+    return sorted(names)
+
+
+def entries_with(
+    connection: Connection, edition: int, heads: Sequence[Head], **wanted: str
+) -> Iterator[tuple[Head, dict[str, Any]]]:
+    """Entries of these boards whose field has this value; the others' lines are passed over unread."""
+    ((field, value),) = wanted.items()
+    mark = to_json({field: value}).decode()[1:-1]
+    for head in heads:
+        row = connection.execute(select(t.Board.top, t.Board.rest).where(*_is(head, edition))).one()
+        for line in (line for part in row for line in part.split("\n") if mark in line):
+            entry = from_json(line)
+            if entry[field] == value:
+                yield head, entry
 
 
 def _is(head: Head, edition: int) -> list[ColumnElement[bool]]:

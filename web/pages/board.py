@@ -16,7 +16,7 @@ from kernelmill.leaderboard import ranking
 from kernelmill.leaderboard.api.context import service_of
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.web import sheet
-from kernelmill.web.html import PageRoute, page, ratio
+from kernelmill.web.html import PageRoute, Span, page, ratio, whole
 
 TABS = {
     "author": "Authors",
@@ -64,7 +64,7 @@ def board(request: Request) -> Response:
         editions = list(connection.scalars(select(t.Edition.name).order_by(t.Edition.id.desc())))
     if sheet.wanted(request):
         return sheet.sheet("board", ["name", *SPEEDUP, "log_gain", "improved", "attempted", "rank"], map(_line, rows))
-    start = _whole(query.get("start"))
+    start = whole(query.get("start"))
     shown = rows[start : start + PAGE]
     axis = charts.ratio_axis(
         each for row in shown if (found := ratio(_speedup(row, by))) for each in (found.point, found.lo, found.hi)
@@ -76,8 +76,7 @@ def board(request: Request) -> Response:
         tab=tab,
         tabs=TABS,
         rows=shown,
-        start=start,
-        more=start + PAGE if len(rows) > start + PAGE else None,
+        span=Span(start, PAGE, len(rows)),
         edition=edition,
         editions=editions,
         models=models,
@@ -114,10 +113,6 @@ def _verdicts(language: str, summaries: Sequence[dict[str, Any]]) -> dict[str, f
 def _speedup(row: dict[str, Any], by: str) -> dict[str, Any] | None:
     found: dict[str, Any] | None = row["best_mix"]["speedup"] if by == "solution" else row["speedup"]
     return found
-
-
-def _whole(text: str | None) -> int:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
 ROUTES = [PageRoute("/leaderboard", board)]
