@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from kernelmill.evaluator.admission import moment
-from kernelmill.evaluator.report.lines import ratio_line
-from kernelmill.evaluator.statistics import ONE, Ratio, mean_ratio
+from kernelmill.evaluator.report.lines import ratio_line, read_ratio
+from kernelmill.evaluator.statistics import ONE, mean_ratio
 from kernelmill.leaderboard import ranking
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.ranking import Head, Kept
@@ -41,7 +41,7 @@ def _steps(connection: Connection, edition: int, heads: Sequence[Head], author: 
     tried = set[str]()
     told = []
     for definition, entry in entries:
-        speedup = ratio_of(entry["speedup"])
+        speedup = read_ratio(entry["speedup"])
         if definition not in best or (definition in tried and speedup.lo <= best[definition].lo):
             continue
         tried.add(definition)
@@ -57,9 +57,3 @@ def _steps(connection: Connection, edition: int, heads: Sequence[Head], author: 
             }
         )
     return told
-
-
-def ratio_of(told: dict[str, Any]) -> Ratio:
-    """A speedup as the API tells it, as a value again."""
-    point, (lo, hi) = told["ratio"], told["ci95"]
-    return Ratio(float(point), float(lo), float(hi), told["interval"])

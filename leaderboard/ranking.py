@@ -26,6 +26,10 @@ KEPT_BOARDS = 64
 """Whole ones are large, and the replies made of them are kept, too."""
 
 
+KEPT_SUMMARIES = 2048
+"""A page asks for one of each definition at once."""
+
+
 class Kept:
     """The last results of something, each good as long as its key is the same. Safe between threads."""
 
@@ -130,7 +134,7 @@ class Ranking:
     def __init__(self) -> None:
         self._boards = Kept(KEPT_BOARDS)
         self._tops = Kept()
-        self._summaries = Kept()
+        self._summaries = Kept(KEPT_SUMMARIES)
         self._standings = Kept()
 
     def board(self, connection: Connection, edition: int, head: Head, end: int | None = None) -> dict[str, Any]:
@@ -147,14 +151,22 @@ class Ranking:
         found: dict[str, Any] = (self._boards if whole else self._tops).get((edition, head), make)
         return found
 
-    def summary(self, connection: Connection, edition: int, head: Head) -> dict[str, Any]:
-        """Of one board, without reading its entries."""
+    def summaries(self, connection: Connection, edition: int, heads: Sequence[Head]) -> list[dict[str, Any]]:
+        """Of these boards, without reading their entries; what is not known yet comes by one query."""
+        read: dict[tuple[str, str], str] = {}
 
-        def make() -> Any:
-            return from_json(connection.scalars(select(t.Board.summary).where(*_is(head, edition))).one())
+        def make(head: Head) -> Any:
+            if not read:
+                own = t.Board
+                query = select(own.device_model, own.definition, own.summary).where(
+                    own.edition_id == edition,
+                    own.device_model.in_({each.device_model for each in heads}),
+                    own.definition.in_({each.definition for each in heads}),
+                )
+                read.update({(row.device_model, row.definition): row.summary for row in connection.execute(query)})
+            return from_json(read[head.device_model, head.definition])
 
-        found: dict[str, Any] = self._summaries.get((edition, head), make)
-        return found
+        return [self._summaries.get((edition, head), lambda head=head: make(head)) for head in heads]  # type: ignore[misc]
 
     def standings(
         self,

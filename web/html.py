@@ -16,9 +16,9 @@ from starlette.types import Scope
 
 import kernelmill
 from kernelmill.evaluator.report import wording
+from kernelmill.evaluator.report.lines import read_ratio
 from kernelmill.evaluator.statistics import Ratio
 from kernelmill.leaderboard.api.context import service_of
-from kernelmill.leaderboard.progress import ratio_of
 
 HERE = Path(__file__).parent
 POLICY = (
@@ -63,7 +63,7 @@ class Span:
     @property
     def before(self) -> int | None:
         """Where the page before begins."""
-        return max(0, self.start - self.size) if self.start else None
+        return max(0, min(self.start, self.total) - self.size) if self.start else None
 
     @property
     def after(self) -> int | None:
@@ -77,7 +77,7 @@ def whole(text: str | None) -> int:
 
 def ratio(told: dict[str, Any] | None) -> Ratio | None:
     """A speedup as the API tells it, as a value again."""
-    return None if told is None else ratio_of(told)
+    return None if told is None else read_ratio(told)
 
 
 def _speedup(told: dict[str, Any] | None) -> Markup:
@@ -120,3 +120,9 @@ def _make_environment() -> Environment:
 
 
 _environment = _make_environment()
+
+
+def compile_templates() -> None:
+    """Else the first reader of each page waits for it."""
+    for name in _environment.list_templates():
+        _environment.get_template(name)

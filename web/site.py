@@ -7,15 +7,21 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
+from kernelmill.leaderboard import architectures
 from kernelmill.leaderboard.api import problems
 from kernelmill.leaderboard.errors import Refused
 from kernelmill.web import pages
-from kernelmill.web.html import HERE, page, wants_html
+from kernelmill.web.html import HERE, compile_templates, page, wants_html
 
 
 def install(app: FastAPI) -> None:
-    """Pages go before the routes that give programs JSON at the same addresses."""
+    """Pages go before the routes that give programs JSON at the same addresses.
+
+    Templates and the models' modules are made ready here, and not while the first reader waits.
+    """
     app.router.routes[:0] = pages.routes()
+    compile_templates()
+    architectures.users()
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     told = {Refused: problems.refused, HTTPException: problems.http}
     for kind, handler in told.items():

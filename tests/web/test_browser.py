@@ -49,6 +49,28 @@ def test_charts_say_what_they_show(reader: Reader) -> None:
     page = reader.open(f"/definitions/{DEFINITION}")
     expect(page.get_by_role("img", name="Share of workloads")).to_be_visible()
     expect(page.get_by_role("img", name="Workloads by batch_size")).to_be_visible()
+    expect(page.get_by_role("img", name="Bytes a second that")).to_be_visible()
+    page = reader.open("/solutions/rmsnorm_fast")
+    expect(page.get_by_role("img", name="Time of a call on 4 workloads")).to_be_visible()
+    page = reader.open("/authors/alice")
+    expect(page.get_by_role("img", name="Deployed speedup of alice on Test CPU over time")).to_be_visible()
+
+
+def test_a_chart_is_drawn_with_what_its_table_says(reader: Reader) -> None:
+    page = reader.open("/solutions/rmsnorm_fast")
+    expect(page.locator("#latency svg")).to_contain_text("baseline's median")
+    page = reader.open(f"/definitions/{DEFINITION}")
+    expect(page.locator("#roofline-bytes svg")).to_contain_text("measured peaks")
+    expect(page.locator("#roofline-bytes svg")).to_contain_text("rmsnorm_fast")
+    expect(page.locator("#roofline-flops")).to_be_hidden()  # nobody wrote down how many operations it takes
+
+
+def test_the_snippet_is_copied(reader: Reader) -> None:
+    reader.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = reader.open("/solutions/rmsnorm_fast")
+    page.get_by_role("button", name="Copy").press("Enter")
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert "kernelmill apply build --server" in page.evaluate("navigator.clipboard.readText()")
 
 
 def test_a_kernel_is_submitted_and_watched_while_it_is_judged(reader: Reader) -> None:

@@ -10,9 +10,11 @@ import httpx2
 import pytest
 from sqlalchemy import update
 
+from kernelmill.agents.making import Making
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.web.html import HERE, POLICY
-from tests.leaderboard.world import DEFINITION
+from tests.builders import raw_solution
+from tests.leaderboard.world import DEFINITION, scripted
 from tests.web.conftest import HOSTILE, Site
 
 PAGES = [
@@ -25,10 +27,15 @@ PAGES = [
     "/definitions",
     "/definitions?op_type=rmsnorm",
     f"/definitions/{DEFINITION}",
+    f"/definitions/{DEFINITION}?start=4",
+    f"/definitions/{DEFINITION}?start=4000",
     "/solutions/rmsnorm_fast",
+    "/solutions/rmsnorm_fast?device_model=nothing",
+    "/solutions/rmsnorm_cheat",
     "/compare",
     "/compare?a=rmsnorm_fast&b=rmsnorm_slow",
     "/authors/alice",
+    "/authors/alice?device_model=nothing&start=5&solutions=3",
     "/submissions",
     "/submit",
     "/viewer",
@@ -138,19 +145,59 @@ def test_agents_and_people_are_told_apart(site: Site) -> None:
     assert "/authors/alice" in people
 
 
-def test_a_definition_shows_the_share_of_the_roofline(site: Site) -> None:
+def test_a_definition_shows_what_is_reached_of_the_roofline(site: Site) -> None:
     text = get(site, f"/definitions/{DEFINITION}").text
     table = text[text.index("Share of the roofline by workload") :].partition("</table>")[0]
     fast = table[table.index(">rmsnorm_fast<") :].partition("</tr>")[0]
-    assert fast.count('<td class="num">2 %</td>') == 4  # a hundredth of the baseline's time, at twice its speed
+    # a hundredth of the baseline's time of 1 ms, at twice its speed; one row of eight in and out, and eight weights
+    assert [fast.count(f'<td class="num">2 %<small>{rate} kB/s</small>') for rate in (192, 320, 448, 576)] == [1] * 4
     wrong = table[table.index(">rmsnorm_wrong<") :].partition("</tr>")[0]
     assert wrong.count('<td class="num">–</td>') == 4
+
+
+def test_a_long_board_is_shown_in_pages(site: Site) -> None:
+    whole, rest = (get(site, f"/definitions/{DEFINITION}?start={start}").text for start in (0, 2))
+    board, second = (text[text.index('id="board"') :].partition("</table>")[0] for text in (whole, rest))
+    assert 'rel="prev"' in rest
+    assert 'rel="prev"' not in whole
+    assert board.count('<td class="rank">') == second.count('<td class="rank">') + 2
 
 
 def test_a_solution_stands_beside_the_baseline_it_was_timed_with(site: Site) -> None:
     text = get(site, "/solutions/rmsnorm_fast").text
     assert "Baseline&#39;s median" in text or "Baseline's median" in text
     assert text.count('<td class="num">1 ms</td>\n      <td class="num">3</td>') == 4
+
+
+def test_a_solution_s_checks_and_sittings(site: Site) -> None:
+    fast, cheat = (get(site, f"/solutions/{name}").text for name in ("rmsnorm_fast", "rmsnorm_cheat"))
+    assert fast.count('<span class="holds">yes</span>') == 6
+    assert '<span class="warn">no</span>' not in fast
+    assert fast[fast.index("Sittings") :].count("<td>1 passed</td>") == 4
+    assert '<span class="warn">no</span></td><td class="long">4 cheat detected' in cheat
+
+
+def test_a_solution_is_given_with_what_serves_it(site: Site) -> None:
+    text = get(site, "/solutions/rmsnorm_fast").text
+    key = site.world.get("/api/v1/solutions/rmsnorm_fast").json()["hash"]
+    snippet = text[text.index("kernelmill apply keygen") :].partition("</code>")[0]
+    assert f"kernelmill apply approve {key[:12]} --reviewed\n" in snippet  # Python: somebody must have read it
+    assert "args=(hidden_states, weight), fallback" in snippet
+
+
+def test_an_author_s_progress_and_what_it_took(site: Site) -> None:
+    making = Making("1", "climb", "openai:some", 120, 45_000, 1.25)
+    source = scripted("PASSED 1.1", "told")
+    body = {**raw_solution(name="rmsnorm_told", source=source), "description": f"Tiled. {making.words()}"}
+    assert site.world.post("/api/v1/submissions", {"solution": body}, "alice").status_code == 202
+    author, solution = (get(site, path).text for path in ("/authors/alice", "/solutions/rmsnorm_told"))
+    for text in (author, solution):
+        assert "45,000" in text
+        assert "1.25 USD" in text
+    steps = author[author.index('id="progress-title"') :].partition("</table>")[0]
+    assert "rmsnorm_<wbr>fast" in steps
+    assert "rmsnorm_<wbr>wrong" not in steps
+    assert "Cost" not in get(site, "/authors/bob").text
 
 
 def test_home_tells_what_moved_this_week(site: Site) -> None:

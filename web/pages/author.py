@@ -7,13 +7,14 @@ from typing import Any
 
 from fastapi import Request
 from pydantic_core import from_json
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, func, select
 from starlette.responses import Response
 
 from kernelmill.agents.making import Making
 from kernelmill.leaderboard import progress, ranking
 from kernelmill.leaderboard.api.context import Service, service_of
 from kernelmill.leaderboard.db import tables as t
+from kernelmill.leaderboard.db.types import AnyRow
 from kernelmill.leaderboard.errors import NotFound
 from kernelmill.web import sheet
 from kernelmill.web.html import PageRoute, Span, page, whole
@@ -58,7 +59,7 @@ def author(request: Request) -> Response:
     )
 
 
-def _find(connection: Connection, name: str) -> Row[Any]:
+def _find(connection: Connection, name: str) -> AnyRow:
     own = t.Author
     query = select(own.id, own.name, own.kind, own.model, own.harness).where(own.name == name)
     found = connection.execute(query).one_or_none()
@@ -80,7 +81,7 @@ def _standings(
     return found
 
 
-def _solutions(connection: Connection, number: int, start: int) -> tuple[int, list[Row[Any]]]:
+def _solutions(connection: Connection, number: int, start: int) -> tuple[int, list[AnyRow]]:
     """How many there are in public, and a page of them, the newest first."""
     own = t.Solution
     shown = own.author_id == number, own.is_public, own.hidden_at.is_(None)

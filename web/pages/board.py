@@ -45,13 +45,10 @@ def board(request: Request) -> Response:
             head for head in everything if head.device_model == model and (op_type is None or head.op_type == op_type)
         ]
         if by == "solution" or not heads:
+            summaries = service.ranking.summaries(connection, edition.id, heads)
             rows = [
-                {
-                    "definition": head.definition,
-                    "op_type": head.op_type,
-                    **service.ranking.summary(connection, edition.id, head),
-                }
-                for head in heads
+                {"definition": head.definition, "op_type": head.op_type, **summary}
+                for head, summary in zip(heads, summaries, strict=True)
             ]
         else:
             rows = service.ranking.standings(connection, edition.id, heads, by, op_type)
@@ -59,7 +56,7 @@ def board(request: Request) -> Response:
             kind = set(connection.scalars(select(t.Author.name).where(t.Author.kind == tab)))
             rows = [row for row in rows if row["name"] in kind]
         if tab == "language":
-            summaries = [service.ranking.summary(connection, edition.id, head) for head in heads]
+            summaries = service.ranking.summaries(connection, edition.id, heads)
             rows = [{**row, "verdicts": _verdicts(row["name"], summaries)} for row in rows]
         editions = list(connection.scalars(select(t.Edition.name).order_by(t.Edition.id.desc())))
     if sheet.wanted(request):

@@ -161,7 +161,7 @@ def get_apply_table(
             rows += service.applied.get(
                 (found.id, head),
                 lambda head=head: apply_table.rows(
-                    connection, service.ranking.summary(connection, found.id, head), head
+                    connection, service.ranking.summaries(connection, found.id, [head])[0], head
                 ),  # type: ignore[misc]
             )
     wanted = [
@@ -229,7 +229,8 @@ def _board(
         board = service.ranking.board(connection, edition.id, heads[0], wanted.start + wanted.limit)
         extra, rows = board["summary"], board["entries"]
     else:
-        rows = [_line(service, connection, edition, head) for head in heads]
+        summaries = service.ranking.summaries(connection, edition.id, heads)
+        rows = [_line(head, summary) for head, summary in zip(heads, summaries, strict=True)]
     end = wanted.start + wanted.limit
     shown = rows[wanted.start : end]
     if wanted.by == "solution" and wanted.definition is not None:
@@ -245,8 +246,7 @@ def _board(
     }
 
 
-def _line(service: Service, connection: Connection, edition: Edition, head: Head) -> dict[str, Any]:
-    summary = service.ranking.summary(connection, edition.id, head)
+def _line(head: Head, summary: dict[str, Any]) -> dict[str, Any]:
     kept = {name: summary[name] for name in ("leader", "baseline", "solutions", "workloads")}
     return {"definition": head.definition, "op_type": head.op_type, "best_mix": summary["best_mix"]["speedup"], **kept}
 
