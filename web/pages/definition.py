@@ -23,17 +23,27 @@ from kernelmill.web.html import PageRoute, Span, page, ratio, whole
 
 HEAT_COLUMNS = 16
 PAGE = 50
+LISTED = 200
+"""Definitions of one page of the list."""
 
 
 def listing(request: Request) -> Response:
-    """All definitions."""
+    """All definitions, a page at a time."""
     service, op_type = service_of(request), request.query_params.get("op_type")
     query = select(t.Definition.name, t.Definition.op_type, t.Definition.description).where(t.Definition.is_current)
     with service.database.read() as connection:
         found = connection.execute(query.order_by(t.Definition.op_type, t.Definition.name)).all()
     op_types = sorted({row.op_type for row in found})
     shown = [row for row in found if not op_type or row.op_type == op_type]
-    return page(request, "definitions.html", rows=shown, op_types=op_types, op_type=op_type)
+    start = whole(request.query_params.get("start"))
+    return page(
+        request,
+        "definitions.html",
+        rows=shown[start : start + LISTED],
+        span=Span(start, LISTED, len(shown)),
+        op_types=op_types,
+        op_type=op_type,
+    )
 
 
 def definition(request: Request) -> Response:

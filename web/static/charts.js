@@ -5,6 +5,13 @@ export function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
+/* The library's own axis colours are for light paper only. */
+function dressed(axis) {
+  const muted = { color: colour("muted") };
+  const line = { lineStyle: { color: colour("one") } };
+  return { axisLine: line, axisTick: line, nameTextStyle: muted, ...axis, axisLabel: { ...muted, ...axis.axisLabel } };
+}
+
 export function draw(element, description, option) {
   const echarts = globalThis.echarts;
   const chart = echarts.init(element, null, { renderer: "svg" });
@@ -14,9 +21,11 @@ export function draw(element, description, option) {
     aria: { enabled: true, label: { description } },
     textStyle: text,
     color: [0, 1, 2, 3, 4, 5].map((number) => colour(`series${number}`)),
-    tooltip: { renderMode: "richText", confine: true, ...option.tooltip },
     grid: { left: 56, right: 16, top: 24, bottom: 44 },
     ...option,
+    tooltip: { renderMode: "richText", confine: true, ...option.tooltip },
+    xAxis: dressed(option.xAxis),
+    yAxis: dressed(option.yAxis),
   });
   element.setAttribute("role", "img");
   element.setAttribute("aria-label", description);
