@@ -14,6 +14,7 @@ from tests.web.conftest import HOSTILE, Reader, Site, sit_down
 MAIN = ["/", "/leaderboard", "/leaderboard?by=solution", "/definitions", f"/definitions/{DEFINITION}"]
 MAIN += ["/solutions/rmsnorm_fast", "/compare?a=rmsnorm_fast&b=rmsnorm_slow", "/authors/alice", "/submissions"]
 MAIN += ["/submit", "/viewer", "/docs", "/docs/judging", "/models", "/models/qwen3-8b"]
+MAIN += ["/leaderboard?by=language", "/solutions/rmsnorm_cheat", "/compare", "/submissions/WAITING"]
 
 
 def test_from_home_to_a_comparison(reader: Reader) -> None:
@@ -113,7 +114,7 @@ def test_hostile_names_run_nothing(reader: Reader) -> None:
 @pytest.mark.parametrize("path", MAIN)
 def test_nothing_is_wider_than_a_telephone(site: Site, chromium: Browser, path: str) -> None:
     small = sit_down(site, chromium, width=360)
-    page = small.open(path)
+    page = small.open(path.replace("WAITING", site.waiting))
     width = page.evaluate("document.documentElement.scrollWidth")
     small.context.close()
     assert width <= 360
@@ -160,7 +161,7 @@ def test_no_page_keeps_anybody_out(site: Site, chromium: Browser, path: str, sch
     from axe_playwright_python.sync_playwright import Axe
 
     one = sit_down(site, chromium, scheme)
-    found = Axe().run(one.open(path)).response["violations"]
+    found = Axe().run(one.open(path.replace("WAITING", site.waiting))).response["violations"]
     one.context.close()
     serious = [
         (each["id"], node["target"], node["failureSummary"])
