@@ -70,6 +70,15 @@ def users() -> Mapping[str, tuple[tuple[str, str, int], ...]]:
     return {name: tuple(rows) for name, rows in found.items()}
 
 
+@cache
+def calls(id: str) -> frozenset[str]:
+    """Definitions that a model of the catalogue calls, on any number of ranks."""
+    model = find(id)
+    return frozenset(
+        name for ranks in model.tensor_parallel for module in modules(model.id, ranks) for name in module.definitions
+    )
+
+
 def summaries(ranking: Ranking, connection: Connection, edition: int, heads: Sequence[Head]) -> Summaries:
     """Of heads of one kind of device."""
     found = ranking.summaries(connection, edition, heads)

@@ -175,11 +175,15 @@ class Ranking:
         heads: Sequence[Head],
         by: Literal["author", "language"],
         op_type: str | None,
+        among: frozenset[str] | None = None,
     ) -> list[dict[str, Any]]:
-        """Authors or languages over the edition's whole list, or its part of one op type, on these heads' device."""
+        """Authors or languages over the edition's whole list, or its part of one op type, on these heads' device.
+
+        With `among` only the definitions of these names are on the list.
+        """
 
         def make() -> list[dict[str, Any]]:
-            names = listed(connection, edition, op_type)
+            names = [name for name in listed(connection, edition, op_type) if among is None or name in among]
             own = t.Board
             column = own.authors if by == "author" else own.languages
             query = select(own.definition, column.label("body")).where(
@@ -188,7 +192,7 @@ class Ranking:
             held = {row.definition: load_standings(row.body) for row in connection.execute(query)}
             return [rows.standing(row) for row in rank_authors({name: held.get(name, {}) for name in names})]
 
-        found: list[dict[str, Any]] = self._standings.get((edition, by, op_type, tuple(heads)), make)
+        found: list[dict[str, Any]] = self._standings.get((edition, by, op_type, among, tuple(heads)), make)
         return found
 
 

@@ -40,7 +40,14 @@ def _for_people(handler: problems.Handler) -> problems.Handler:
             "error.html",
             status=reply.status_code,
             title=getattr(error, "title", "Not found" if reply.status_code == 404 else "Request refused"),
-            detail=str(getattr(error, "detail", "")),
+            detail=_detail(request, error),
         )
 
     return answer
+
+
+def _detail(request: Request, error: Exception) -> str:
+    """An address that nobody knows comes with the status's name alone."""
+    if isinstance(error, HTTPException) and error.status_code == 404:
+        return f"There is no page {request.url.path}."
+    return str(getattr(error, "detail", ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -15,7 +16,7 @@ from kernelmill.leaderboard.db import tables as t
 from kernelmill.web.html import HERE, POLICY
 from tests.builders import raw_solution
 from tests.leaderboard.world import DEFINITION, scripted
-from tests.web.conftest import HOSTILE, Site
+from tests.web.conftest import HOSTILE, USED, Site
 
 PAGES = [
     "/",
@@ -24,6 +25,8 @@ PAGES = [
     "/leaderboard?by=language",
     "/leaderboard?by=agent",
     "/leaderboard?device_model=nothing",
+    "/leaderboard?by=language&op_type=nothing",
+    "/leaderboard?serves=qwen3-8b",
     "/definitions",
     "/definitions?op_type=rmsnorm",
     f"/definitions/{DEFINITION}",
@@ -70,7 +73,16 @@ def test_the_same_address_gives_json_to_programs(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/nothing", "/definitions/none", "/solutions/none", "/submissions/none", "/docs/none", "/models/none"]
+    "path",
+    [
+        "/nothing",
+        "/definitions/none",
+        "/solutions/none",
+        "/submissions/none",
+        "/docs/none",
+        "/models/none",
+        "/leaderboard?serves=none",
+    ],
 )
 def test_what_is_not_there_is_a_page_that_helps(site: Site, path: str) -> None:
     reply = get(site, path)
@@ -134,6 +146,36 @@ def test_languages_tell_what_passes_and_what_fails(site: Site) -> None:
     assert 60 <= passed < 90
     assert unbuilt == 0
     assert wrong == other > 5
+
+
+def test_the_best_mix_stands_above_all(site: Site) -> None:
+    """Of two definitions on the list both have a board: the geometric mean of what their best mixes gain."""
+    text = get(site, "/leaderboard?by=author").text
+    told = {row["definition"]: row["best_mix"]["ratio"] for row in _kernels(site)}
+    mean = (told[DEFINITION] * told[USED]) ** 0.5
+    row = text[text.index('<tr class="mix">') :].partition("</tr>")[0]
+    assert f"<b>{mean:.2f}×</b>" in row
+    assert "2 of 2" in row
+
+
+def test_a_model_s_kernels_alone(site: Site) -> None:
+    text = get(site, "/leaderboard?by=solution&serves=qwen3-8b").text
+    assert f'href="/definitions/{USED}' in text
+    assert f'href="/definitions/{DEFINITION}' not in text
+    author = get(site, "/leaderboard?by=author&serves=qwen3-8b").text
+    assert "1 of 1" in author[author.index('<tr class="mix">') :].partition("</tr>")[0]
+
+
+def _kernels(site: Site) -> list[dict[str, Any]]:
+    (board,) = get(site, "/api/v1/leaderboard?by=solution", "application/json").json()["boards"]
+    rows: list[dict[str, Any]] = board["rows"]
+    return rows
+
+
+def test_a_list_of_definitions_tells_what_is_gained(site: Site) -> None:
+    text = get(site, "/definitions").text
+    assert text.index("rmsnorm_<wbr>h8<") < text.index("rmsnorm_<wbr>h128<")
+    assert text.count('<td class="num"><b>') == 2
 
 
 def test_agents_and_people_are_told_apart(site: Site) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from kernelmill.trace_schema import Definition, Workload
 from kernelmill.web import sheet
 from kernelmill.web.code import highlight
 from kernelmill.web.html import PageRoute, Span, page, ratio, whole
+from kernelmill.web.pages.model import most_judged
 
 HEAT_COLUMNS = 16
 PAGE = 50
@@ -28,12 +30,16 @@ LISTED = 200
 
 
 def listing(request: Request) -> Response:
-    """All definitions, a page at a time."""
+    """All definitions, a page at a time, and what the best mix gains where one is judged."""
     service, op_type = service_of(request), request.query_params.get("op_type")
     query = select(t.Definition.name, t.Definition.op_type, t.Definition.description).where(t.Definition.is_current)
     with service.database.read() as connection:
-        found = connection.execute(query.order_by(t.Definition.op_type, t.Definition.name)).all()
-    op_types = sorted({row.op_type for row in found})
+        found = sorted(connection.execute(query), key=lambda row: (row.op_type, _natural(row.name)))
+        edition = ranking.edition(connection, None) if found else None
+        heads = ranking.heads(connection, edition.id) if edition else []
+        device = request.query_params.get("device_model") or most_judged(heads)
+        own = [head for head in heads if head.device_model == device]
+        judged = architectures.summaries(service.ranking, connection, edition.id, own) if edition else {}
     shown = [row for row in found if not op_type or row.op_type == op_type]
     start = whole(request.query_params.get("start"))
     return page(
@@ -41,9 +47,17 @@ def listing(request: Request) -> Response:
         "definitions.html",
         rows=shown[start : start + LISTED],
         span=Span(start, LISTED, len(shown)),
-        op_types=op_types,
+        op_types=sorted({row.op_type for row in found}),
         op_type=op_type,
+        devices=sorted({head.device_model for head in heads}),
+        device=device,
+        judged=judged,
     )
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Numbers in a name by their size: h128 before h4096."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def definition(request: Request) -> Response:
