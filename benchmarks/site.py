@@ -115,6 +115,8 @@ def _paths(database: Database) -> Iterator[str]:
     yield f"/definitions/{quote(name or '')}"
     yield from ("/definitions", f"/solutions/{one}", f"/compare?a={one}&b={other}")
     yield f"/authors/{quote(population.author_of(0))}?{device}"
+    yield f"/compare?a={population.author_of(0)}&b={population.author_of(1)}"
+    yield "/leaderboard?serves=qwen3-8b"
     yield from ("/models", "/models/qwen3-8b", "/submissions", f"/submissions/{submission}")
     yield from ("/submit", "/viewer", "/docs", "/docs/judging", "/nothing-here")
 

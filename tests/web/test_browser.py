@@ -14,7 +14,7 @@ from tests.web.conftest import HOSTILE, Reader, Site, sit_down
 MAIN = ["/", "/leaderboard", "/leaderboard?by=solution", "/definitions", f"/definitions/{DEFINITION}"]
 MAIN += ["/solutions/rmsnorm_fast", "/compare?a=rmsnorm_fast&b=rmsnorm_slow", "/authors/alice", "/submissions"]
 MAIN += ["/submit", "/viewer", "/docs", "/docs/judging", "/models", "/models/qwen3-8b"]
-MAIN += ["/leaderboard?by=language", "/solutions/rmsnorm_cheat", "/compare", "/submissions/WAITING"]
+MAIN += ["/leaderboard?by=language", "/solutions/rmsnorm_cheat", "/compare?a=alice&b=bob", "/submissions/WAITING"]
 
 
 def test_from_home_to_a_comparison(reader: Reader) -> None:

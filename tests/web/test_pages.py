@@ -37,6 +37,8 @@ PAGES = [
     "/solutions/rmsnorm_cheat",
     "/compare",
     "/compare?a=rmsnorm_fast&b=rmsnorm_slow",
+    "/compare?a=alice&b=bob",
+    "/compare?a=alice&b=bob&device_model=nothing",
     "/authors/alice",
     "/authors/alice?device_model=nothing&start=5&solutions=3",
     "/submissions",
@@ -170,6 +172,14 @@ def _kernels(site: Site) -> list[dict[str, Any]]:
     (board,) = get(site, "/api/v1/leaderboard?by=solution", "application/json").json()["boards"]
     rows: list[dict[str, Any]] = board["rows"]
     return rows
+
+
+def test_two_authors_are_compared_on_each_definition(site: Site) -> None:
+    text = get(site, "/compare?a=alice&b=bob").text
+    row = text[text.index("By definition") :]
+    row = row[row.index(f'href="/definitions/{DEFINITION}') :].partition("</tr>")[0]
+    assert row.index("rmsnorm_<wbr>fast<") < row.index("rmsnorm_<wbr>faster_")
+    assert get(site, "/compare?a=alice&b=rmsnorm_fast").status_code == 404
 
 
 def test_a_list_of_definitions_tells_what_is_gained(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""A solution, and two of them side by side."""
+"""A solution: its verdicts, what they rest on, how to serve it, and its source."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kernelmill.leaderboard import ranking
 from kernelmill.leaderboard.api.context import principal, service_of
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.errors import NotFound
-from kernelmill.leaderboard.tokens import NOBODY, Principal
+from kernelmill.leaderboard.tokens import Principal
 from kernelmill.leaderboard.traces import visible
 from kernelmill.trace_schema import Definition, Solution, Trace
 from kernelmill.web import evidence, sheet
-from kernelmill.web.code import difference, highlight
+from kernelmill.web.code import highlight
 from kernelmill.web.html import PageRoute, Span, page, whole
 
 PAGE = 50
@@ -38,13 +38,13 @@ async def solution(request: Request) -> Response:
 def _solution(request: Request, who: Principal) -> Response:
     query = request.query_params
     with service_of(request).database.read() as connection:
-        row = _find(connection, request.path_params["key"], who)
+        row = find(connection, request.path_params["key"], who)
         counts = _counts(connection, row.hash, who)
         devices = sorted(counts, key=lambda model: (-counts[model].total(), model))
         model = query.get("device_model") or (devices[0] if devices else None)
         traces = _traces(connection, row.hash, model, who)
         reports = _reports(connection, row.hash)
-        standing = _side(connection, ranking.edition(connection, None).id, row)["entries"].get(model)
+        standing = side(connection, ranking.edition(connection, None).id, row)["entries"].get(model)
         body = connection.scalar(
             select(t.Definition.body).where(t.Definition.name == row.definition, t.Definition.is_current)
         )
@@ -115,27 +115,14 @@ def _line(trace: Trace) -> Sequence[sheet.Cell]:
     ]
 
 
-def compare(request: Request) -> Response:
-    """Two public solutions: their standing and their difference."""
-    service = service_of(request)
-    keys = [request.query_params.get(name, "").strip() for name in ("a", "b")]
-    if not all(keys):
-        return page(request, "compare.html", keys=keys, sides=None, lines=[])
-    with service.database.read() as connection:
-        found = [_find(connection, key, NOBODY) for key in keys]
-        edition = ranking.edition(connection, None)
-        sides = [_side(connection, edition.id, row) for row in found]
-    files = [Solution.model_validate_json(row.body).files for row in found]
-    return page(request, "compare.html", keys=keys, sides=sides, lines=difference(*files))
-
-
-def _side(connection: Connection, edition: int, row: Row[Any]) -> dict[str, Any]:
+def side(connection: Connection, edition: int, row: Row[Any]) -> dict[str, Any]:
+    """A solution's row and its entries by device model."""
     heads = ranking.heads(connection, edition, definition=row.definition)
     entries = ranking.entries_with(connection, edition, heads, solution_hash=row.hash)
     return {"row": row, "entries": {head.device_model: entry for head, entry in entries}}
 
 
-def _find(connection: Connection, key: str, who: Principal) -> Row[Any]:
+def find(connection: Connection, key: str, who: Principal) -> Row[Any]:
     own = t.Solution
     query = (
         select(own.__table__, t.Author.name.label("author"))
@@ -151,5 +138,4 @@ def _find(connection: Connection, key: str, who: Principal) -> Row[Any]:
 
 ROUTES = [
     PageRoute("/solutions/{key}", solution),
-    PageRoute("/compare", compare),
 ]
