@@ -41,7 +41,7 @@ def look(
 
 def roofline(case: Case, device: Device) -> str:
     """Least bytes, operations and time of one call."""
-    work = work_of(case)
+    work = work_of(case.definition, case.workload)
     device.calibrate()
     time_us = device.roofline_s(work) * 1e6
     axes = " ".join(f"{name}={size}" for name, size in case.workload.axes.items())

@@ -15,6 +15,7 @@ from typing import Any
 
 from kernelmill.agents.budget import UsageError
 from kernelmill.agents.journal import EVENTS, read_config
+from kernelmill.agents.making import Making
 from kernelmill.trace_schema import Solution
 from kernelmill.trace_schema.errors import DatasetError, InternalError
 
@@ -40,15 +41,9 @@ def best_of(folder: Path) -> tuple[Solution, dict[str, Any]]:
 def described(solution: Solution, config: Mapping[str, Any], end: Mapping[str, Any]) -> Solution:
     """The same source with how it came to be: harness, strategy, model, evaluations, tokens, cost."""
     used = end["used"]
-    words = [
-        f"kernelmill agent {config['version']}",
-        f"strategy {config['strategy']}",
-        f"model {config['model'] or 'none'}",
-        f"evaluations {used['evaluations']:g}",
-        f"tokens {used['tokens']:g}",
-        f"cost {used['money']:g} USD",
-    ]
-    made_by = "; ".join(words)
+    model = config["model"] or "none"
+    made = Making(config["version"], config["strategy"], model, used["evaluations"], used["tokens"], used["money"])
+    made_by = made.words()
     text = f"{solution.description}. {made_by}" if solution.description else made_by
     return solution.model_copy(update={"description": text})
 

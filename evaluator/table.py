@@ -56,7 +56,7 @@ class Table:
         self._elements = sum(math.prod(tensor.shape) for tensor in case.tensors)
         self.null_s = reference.null_seconds()
         self.memory = self._lay_out()
-        self.work: Work = work_of(case)
+        self.work: Work = work_of(case.definition, case.workload)
         self._flush = np.zeros(2 * machine.l2_bytes() // 8, dtype=np.int64)
 
     def _lay_out(self) -> InputMemory:

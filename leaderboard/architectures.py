@@ -17,6 +17,7 @@ from sqlalchemy import Connection, select
 
 from kernelmill.dataset import catalogue
 from kernelmill.dataset.catalogue import Model, Module
+from kernelmill.evaluator.report.lines import read_ratio
 from kernelmill.evaluator.selection import weighted_speedup
 from kernelmill.evaluator.statistics import Ratio
 from kernelmill.leaderboard.db import tables as t
@@ -69,9 +70,19 @@ def users() -> Mapping[str, tuple[tuple[str, str, int], ...]]:
     return {name: tuple(rows) for name, rows in found.items()}
 
 
+@cache
+def calls(id: str) -> frozenset[str]:
+    """Definitions that a model of the catalogue calls, on any number of ranks."""
+    model = find(id)
+    return frozenset(
+        name for ranks in model.tensor_parallel for module in modules(model.id, ranks) for name in module.definitions
+    )
+
+
 def summaries(ranking: Ranking, connection: Connection, edition: int, heads: Sequence[Head]) -> Summaries:
     """Of heads of one kind of device."""
-    return {head.definition: ranking.summary(connection, edition, head) for head in heads}
+    found = ranking.summaries(connection, edition, heads)
+    return {head.definition: summary for head, summary in zip(heads, found, strict=True)}
 
 
 def measured(connection: Connection) -> frozenset[str]:
@@ -86,10 +97,5 @@ def part(of: Iterable[Module], boards: Summaries) -> Part:
         calls.update(dict.fromkeys(module.definitions, module.layers or 1))
     timed = {name: boards[name]["baseline_ms"] for name in calls if boards.get(name, {}).get("baseline_ms")}
     spent = {name: time_ms * calls[name] for name, time_ms in timed.items()}
-    ratios = {name: _ratio(boards[name]["best_mix"]["speedup"]) for name in timed}
+    ratios = {name: read_ratio(boards[name]["best_mix"]["speedup"]) for name in timed}
     return Part(len(calls), sum(name in boards for name in calls), weighted_speedup(spent, ratios) if spent else None)
-
-
-def _ratio(told: Mapping[str, Any]) -> Ratio:
-    point, (lo, hi) = told["ratio"], told["ci95"]
-    return Ratio(float(point), float(lo), float(hi), told["interval"])

@@ -18,6 +18,7 @@ from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 
 from kernelmill.evaluator.admission import Admission, Listing
 from kernelmill.evaluator.authors import dump_standings, standings
+from kernelmill.evaluator.cost import work_of
 from kernelmill.evaluator.findings import HIDDEN, Findings, Share, share_of
 from kernelmill.evaluator.reference import reference_solution
 from kernelmill.evaluator.run import is_for
@@ -127,14 +128,14 @@ def rescore(database: Database) -> Rescored:
     return done
 
 
-def score_of(connection: Connection, place: Place) -> Score | None:
-    """The score behind a stored board; None where the definition is no longer measured, or a share is not made yet."""
+def heat_of(connection: Connection, place: Place) -> dict[str, Any] | None:
+    """Every solution on every public workload of a board; None where its definition is no longer measured."""
     ground = _ground(connection, place)
     if ground is None:
         return None
     listings = _listings(connection, place)
-    shares = _shares(connection, place, listings)
-    return _score(place, ground, shares, listings)
+    score = _score(place, ground, _shares(connection, place, listings), listings)
+    return rows.heat(score, {each.uuid: work_of(ground.definition, each) for each in score.workloads})
 
 
 def _refresh(connection: Connection, place: Place) -> bool:

@@ -8,11 +8,11 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 from sqlalchemy import ColumnElement, Connection, func, literal, select
 
 from kernelmill.evaluator.authors import load_standings, rank_authors
@@ -24,6 +24,10 @@ By = Literal["solution", "author", "language"]
 KEPT = 512
 KEPT_BOARDS = 64
 """Whole ones are large, and the replies made of them are kept, too."""
+
+
+KEPT_SUMMARIES = 2048
+"""A page asks for one of each definition at once."""
 
 
 class Kept:
@@ -130,7 +134,7 @@ class Ranking:
     def __init__(self) -> None:
         self._boards = Kept(KEPT_BOARDS)
         self._tops = Kept()
-        self._summaries = Kept()
+        self._summaries = Kept(KEPT_SUMMARIES)
         self._standings = Kept()
 
     def board(self, connection: Connection, edition: int, head: Head, end: int | None = None) -> dict[str, Any]:
@@ -147,14 +151,22 @@ class Ranking:
         found: dict[str, Any] = (self._boards if whole else self._tops).get((edition, head), make)
         return found
 
-    def summary(self, connection: Connection, edition: int, head: Head) -> dict[str, Any]:
-        """Of one board, without reading its entries."""
+    def summaries(self, connection: Connection, edition: int, heads: Sequence[Head]) -> list[dict[str, Any]]:
+        """Of these boards, without reading their entries; what is not known yet comes by one query."""
+        read: dict[tuple[str, str], str] = {}
 
-        def make() -> Any:
-            return from_json(connection.scalars(select(t.Board.summary).where(*_is(head, edition))).one())
+        def make(head: Head) -> Any:
+            if not read:
+                own = t.Board
+                query = select(own.device_model, own.definition, own.summary).where(
+                    own.edition_id == edition,
+                    own.device_model.in_({each.device_model for each in heads}),
+                    own.definition.in_({each.definition for each in heads}),
+                )
+                read.update({(row.device_model, row.definition): row.summary for row in connection.execute(query)})
+            return from_json(read[head.device_model, head.definition])
 
-        found: dict[str, Any] = self._summaries.get((edition, head), make)
-        return found
+        return [self._summaries.get((edition, head), lambda head=head: make(head)) for head in heads]  # type: ignore[misc]
 
     def standings(
         self,
@@ -163,29 +175,48 @@ class Ranking:
         heads: Sequence[Head],
         by: Literal["author", "language"],
         op_type: str | None,
+        among: frozenset[str] | None = None,
     ) -> list[dict[str, Any]]:
-        """Authors or languages over the edition's whole list, or its part of one op type, on these heads' device."""
+        """Authors or languages over the edition's whole list, or its part of one op type, on these heads' device.
+
+        With `among` only the definitions of these names are on the list.
+        """
 
         def make() -> list[dict[str, Any]]:
-            listed = self._listed(connection, edition, op_type)
+            names = [name for name in listed(connection, edition, op_type) if among is None or name in among]
             own = t.Board
             column = own.authors if by == "author" else own.languages
             query = select(own.definition, column.label("body")).where(
                 own.edition_id == edition, own.device_model == heads[0].device_model
             )
             held = {row.definition: load_standings(row.body) for row in connection.execute(query)}
-            return [rows.standing(row) for row in rank_authors({name: held.get(name, {}) for name in listed})]
+            return [rows.standing(row) for row in rank_authors({name: held.get(name, {}) for name in names})]
 
-        found: list[dict[str, Any]] = self._standings.get((edition, by, op_type, tuple(heads)), make)
+        found: list[dict[str, Any]] = self._standings.get((edition, by, op_type, among, tuple(heads)), make)
         return found
 
-    def _listed(self, connection: Connection, edition: int, op_type: str | None) -> list[str]:
-        """What nobody attempted is on the list, too, and counts as 1."""
-        body = connection.scalar(select(t.Edition.body).where(t.Edition.id == edition))
-        names = set(json.loads(body or "{}").get("definitions", {}))
-        if op_type is not None:
-            names &= set(connection.scalars(select(t.Definition.name).where(t.Definition.op_type == op_type)))
-        return sorted(names)
+
+def listed(connection: Connection, edition: int, op_type: str | None = None) -> list[str]:
+    """The edition's definitions. What nobody attempted is on the list, too, and counts as 1."""
+    body = connection.scalar(select(t.Edition.body).where(t.Edition.id == edition))
+    names = set(json.loads(body or "{}").get("definitions", {}))
+    if op_type is not None:
+        names &= set(connection.scalars(select(t.Definition.name).where(t.Definition.op_type == op_type)))
+    return sorted(names)
+
+
+def entries_with(
+    connection: Connection, edition: int, heads: Sequence[Head], **wanted: str
+) -> Iterator[tuple[Head, dict[str, Any]]]:
+    """Entries of these boards whose field has this value; the others' lines are passed over unread."""
+    ((field, value),) = wanted.items()
+    mark = to_json({field: value}).decode()[1:-1]
+    for head in heads:
+        row = connection.execute(select(t.Board.top, t.Board.rest).where(*_is(head, edition))).one()
+        for line in (line for part in row for line in part.split("\n") if mark in line):
+            entry = from_json(line)
+            if entry[field] == value:
+                yield head, entry
 
 
 def _is(head: Head, edition: int) -> list[ColumnElement[bool]]:

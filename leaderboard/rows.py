@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from kernelmill.evaluator.authors import AuthorScore
+from kernelmill.evaluator.cost import Work
 from kernelmill.evaluator.report.lines import entry_line, number, ratio_line
 from kernelmill.evaluator.scoring import Score
 from kernelmill.evaluator.selection import calls_ms
@@ -120,8 +121,8 @@ def standing(row: AuthorScore) -> dict[str, Any]:
     }
 
 
-def heat(score: Score) -> dict[str, Any]:
-    """Every solution on every workload: what a heat map shows."""
+def heat(score: Score, works: Mapping[str, Work]) -> dict[str, Any]:
+    """Every solution on every workload: what a heat map shows. `works` is the least of a call, by workload uuid."""
     uuids = [workload.uuid for workload in score.workloads]
     return {
         "workloads": [
@@ -130,6 +131,8 @@ def heat(score: Score) -> dict[str, Any]:
                 "axes": dict(workload.axes),
                 "weight": workload.weight,
                 "baseline_ms": number(score.baseline_ms.get(workload.uuid)),
+                "bytes": works[workload.uuid].bytes,
+                "flops": works[workload.uuid].flops,
             }
             for workload in score.workloads
         ],

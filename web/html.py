@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from starlette.types import Scope
 
 import kernelmill
 from kernelmill.evaluator.report import wording
+from kernelmill.evaluator.report.lines import read_ratio
 from kernelmill.evaluator.statistics import Ratio
 from kernelmill.leaderboard.api.context import service_of
 
@@ -46,12 +48,36 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
     return HTMLResponse(body, status, headers=headers)
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which rows of a longer list a page shows."""
+
+    start: int
+    size: int
+    total: int
+
+    @property
+    def end(self) -> int:
+        return min(self.start + self.size, self.total)
+
+    @property
+    def before(self) -> int | None:
+        """Where the page before begins."""
+        return max(0, min(self.start, self.total) - self.size) if self.start else None
+
+    @property
+    def after(self) -> int | None:
+        return self.end if self.end < self.total else None
+
+
+def whole(text: str | None) -> int:
+    """A row's number out of a query; 0 for what is none."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 9 else 0
+
+
 def ratio(told: dict[str, Any] | None) -> Ratio | None:
     """A speedup as the API tells it, as a value again."""
-    if told is None:
-        return None
-    point, (lo, hi) = told["ratio"], told["ci95"]
-    return Ratio(float(point), float(lo), float(hi), told["interval"])
+    return None if told is None else read_ratio(told)
 
 
 def _speedup(told: dict[str, Any] | None) -> Markup:
@@ -85,7 +111,7 @@ def _make_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = ("times", "percent", "place", "gain", "milliseconds", "counts", "some", "day", "printable")
+    names = ("times", "percent", "place", "gain", "milliseconds", "counts", "some", "day", "printable", "rate")
     made.filters.update({name: getattr(wording, name) for name in names})
     made.filters.update(
         {"speedup": _speedup, "interval": interval, "breakable": _breakable, "pretty": _pretty, "fromjson": json.loads}
@@ -94,3 +120,9 @@ def _make_environment() -> Environment:
 
 
 _environment = _make_environment()
+
+
+def compile_templates() -> None:
+    """Else the first reader of each page waits for it."""
+    for name in _environment.list_templates():
+        _environment.get_template(name)

@@ -7,15 +7,21 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
+from kernelmill.leaderboard import architectures
 from kernelmill.leaderboard.api import problems
 from kernelmill.leaderboard.errors import Refused
 from kernelmill.web import pages
-from kernelmill.web.html import HERE, page, wants_html
+from kernelmill.web.html import HERE, compile_templates, page, wants_html
 
 
 def install(app: FastAPI) -> None:
-    """Pages go before the routes that give programs JSON at the same addresses."""
+    """Pages go before the routes that give programs JSON at the same addresses.
+
+    Templates and the models' modules are made ready here, and not while the first reader waits.
+    """
     app.router.routes[:0] = pages.routes()
+    compile_templates()
+    architectures.users()
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     told = {Refused: problems.refused, HTTPException: problems.http}
     for kind, handler in told.items():
@@ -34,7 +40,14 @@ def _for_people(handler: problems.Handler) -> problems.Handler:
             "error.html",
             status=reply.status_code,
             title=getattr(error, "title", "Not found" if reply.status_code == 404 else "Request refused"),
-            detail=str(getattr(error, "detail", "")),
+            detail=_detail(request, error),
         )
 
     return answer
+
+
+def _detail(request: Request, error: Exception) -> str:
+    """An address that nobody knows comes with the status's name alone."""
+    if isinstance(error, HTTPException) and error.status_code == 404:
+        return f"There is no page {request.url.path}."
+    return str(getattr(error, "detail", ""))

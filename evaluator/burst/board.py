@@ -70,7 +70,7 @@ class Plan(NamedTuple):
 
 def plan(case: Case, device: Device) -> Plan:
     """How many calls a burst of this workload has on this device."""
-    work = work_of(case)
+    work = work_of(case.definition, case.workload)
     call_s = max(LEAST_CALL_S, device.roofline_s(work))
     moving = sum(t.size_bytes for t in (*case.tensors, *case.outputs) if t.role != "static") + (1 << 12)
     wanted = min(MAX_CALLS, max(MIN_CALLS, int(TARGET_S / call_s)))
@@ -96,7 +96,7 @@ class Board:
         self.case = planned.case
         self.lengths = planned.lengths
         self.comparator = comparator
-        self.work: Work = work_of(planned.case)
+        self.work: Work = work_of(planned.case.definition, planned.case.workload)
         self.contents = Contents(planned.case, static, device.name, planned.slots)
         self._plan = planned
         self._device = device

@@ -96,6 +96,12 @@ def ratio_line(ratio: Ratio) -> dict[str, Any]:
     return {"ratio": number(ratio.point), "ci95": [number(ratio.lo), number(ratio.hi)], "interval": ratio.kind}
 
 
+def read_ratio(told: Mapping[str, Any]) -> Ratio:
+    """The value behind a `ratio_line`."""
+    point, (lo, hi) = told["ratio"], told["ci95"]
+    return Ratio(float(point), float(lo), float(hi), told["interval"])
+
+
 def _numbers(numbers: Mapping[str, float]) -> dict[str, float | str | None]:
     return {key: number(value) for key, value in numbers.items()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
+from math import isfinite, log10
 
 from kernelmill.evaluator.statistics import Ratio
 
@@ -61,6 +61,14 @@ def milliseconds(time_ms: float | None) -> str:
         if time_ms * scale >= 1:
             return f"{time_ms * scale:.4g} {unit}"
     return f"{time_ms * 1e6:.4g} ns"
+
+
+def rate(per_s: float | None, unit: str) -> str:
+    """Three digits a second: 3.35 TB/s, 12.4 GFLOP/s."""
+    if per_s is None:
+        return "–"
+    power = min(5, max(0, int(log10(per_s) // 3))) if per_s >= 1 else 0
+    return f"{per_s / 1000**power:.3g} {('', 'k', 'M', 'G', 'T', 'P')[power]}{unit}/s"
 
 
 def counts(verdicts: Mapping[str, int]) -> str:

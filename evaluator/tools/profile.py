@@ -42,7 +42,9 @@ def profile(stage: Stage, tool: Tool) -> Profile:
     whole = not done.timed_out and done.limit is None
     kernels = counters.parse(done.output) if whole and done.returncode == 0 else []
     if kernels:
-        return Profile(kernels, verdict(kernels, work_of(stage.case), CALLS, stage.device))
+        return Profile(
+            kernels, verdict(kernels, work_of(stage.case.definition, stage.case.workload), CALLS, stage.device)
+        )
     if whole and (refused := counters.refusal(done.output)):
         raise InternalError(refused)
     raise SubmissionError(f"the solution did not play to its end under ncu: {failure(done, stage.timeout_s)}")

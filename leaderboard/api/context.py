@@ -37,6 +37,8 @@ class Service:
     """Replies of `/leaderboard`, by their tag."""
     heat: Kept = field(default_factory=lambda: Kept(64))
     applied: Kept = field(default_factory=Kept)
+    progress: Kept = field(default_factory=Kept)
+    """Authors' steps, by name and boards."""
 
 
 def service_of(request: Request) -> Service:

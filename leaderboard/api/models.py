@@ -279,8 +279,27 @@ class HistoryItem(BaseModel):
     solutions: int | None = None
 
 
+class ProgressItem(BaseModel):
+    """A kernel that became its author's best on a definition."""
+
+    at: datetime
+    """When it was first judged."""
+    definition: str
+    solution: str
+    solution_hash: str
+    speedup: Ratio
+    """The kernel's own, as it is judged today."""
+    deployed: Ratio
+    """The author's over the whole list of definitions, from then on."""
+
+
 class Heat(BaseModel):
-    """`cells` of a row are in the order of `workloads`; null where it was not judged."""
+    """`cells` of a row are in the order of `workloads`; null where it was not judged.
+
+    `bytes` and `flops` of a workload are the least that a call moves and computes (0 flops: nobody wrote them down).
+    Over a cell's `solution_ms` they are what was achieved, over its `roofline_ms` what the device's measured peaks
+    allow at most.
+    """
 
     workloads: list[dict[str, Any]]
     rows: list[dict[str, Any]]

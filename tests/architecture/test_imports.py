@@ -18,7 +18,7 @@ ALLOWED = {
     "apply": {"trace_schema", "dataset", "evaluator"},
     "agents": {"trace_schema", "dataset", "evaluator"},
     "leaderboard": {"trace_schema", "dataset", "evaluator"},
-    "web": {"trace_schema", "dataset", "evaluator", "leaderboard"},
+    "web": {"trace_schema", "dataset", "evaluator", "agents", "leaderboard"},
 }
 HEAVY = ("torch", "numpy", "pandas", "triton", "flashinfer", "vllm", "sglang", "ray", "tvm_ffi")
 EVERYONE = {"settings"}

@@ -58,6 +58,7 @@ MATRIX = {
     "GET /api/v1/solutions": READ,
     "GET /api/v1/solutions/{hash}": OWNER,
     "GET /api/v1/authors": READ,
+    "GET /api/v1/authors/{name}/progress": READ,
     "GET /api/v1/traces": READ,
     "GET /api/v1/leaderboard": READ,
     "GET /api/v1/leaderboard/history": READ,
@@ -122,8 +123,10 @@ def request_of(site: Site, route: str, salt: str) -> tuple[str, str, Any]:
     """Method, path and body that would do it, on what is alice's alone."""
     method, path = route.split(" ")
     things = site.things
+    names = {"definitions": DEFINITION, "authors": "alice"}
+    edition = site.world.get("/api/v1/editions").json()["items"][0]["name"]
     path = path.format(
-        name=DEFINITION if "definitions" in path else site.world.get("/api/v1/editions").json()["items"][0]["name"],
+        name=next((name for part, name in names.items() if part in path), edition),
         hash=things.private_hash,
         id=site.world.submit(scripted("PASSED", salt), ranked=False)["id"] if method == "DELETE" else things.private,
         task_id=things.private,
@@ -132,7 +135,7 @@ def request_of(site: Site, route: str, salt: str) -> tuple[str, str, Any]:
     if route.endswith("/decision"):
         proposal = site.world.post("/api/v1/proposals", definition_proposal(f"x{salt}"))
         path = f"/api/v1/proposals/{proposal.json()['id']}/decision"
-    if path.endswith("/ratios"):
+    if path.endswith(("/ratios", "/progress")):
         path += f"?device_model={MODEL}"
     if path.endswith("/history"):
         path += f"?definition={DEFINITION}"
@@ -192,6 +195,7 @@ def test_what_is_private_is_in_no_list_of_others(site: Site) -> None:
     lists += [
         f"/api/v1/leaderboard?definition={DEFINITION}",
         f"/api/v1/definitions/{DEFINITION}/ratios?device_model={MODEL}",
+        f"/api/v1/authors/alice/progress?device_model={MODEL}",
     ]
     for path in lists:
         for who in (None, "reader", "bob"):

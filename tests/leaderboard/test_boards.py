@@ -198,6 +198,12 @@ def test_the_heat_map_has_a_cell_for_every_solution_and_public_workload(world: W
     cells = {row["solution"]: row["cells"] for row in heat["rows"]}
     assert [cell["verdict"] for cell in cells["two"]] == ["TIMEOUT"] * 4
     assert cells["one"][0]["ratio"]["ratio"] == pytest.approx(2.0, rel=0.02)
+    row, weight = 2 * 8 * 4, 8 * 4  # a row in and out, eight columns of float32
+    assert [workload["bytes"] for workload in heat["workloads"]] == [n * row + weight for n in (1, 2, 3, 4)]
+    best = world.get(f"/api/v1/definitions/{DEFINITION}/ratios", params={"device_model": CPU.model, "limit": 1}).json()[
+        "rows"
+    ]
+    assert [each["solution"] for each in best] == ["one"]
 
 
 def test_the_apply_table_has_what_is_surely_faster_and_fits_the_host(world: World) -> None:

@@ -42,6 +42,7 @@ def paths(world: World, numbers: dict[str, str]) -> list[str]:
             name = edition if "editions" in path else DEFINITION
             found.append(path.format(name=name, hash="wrong", id=number, task_id=number, uuid=HIDDEN))
     found += [f"/api/v1/definitions/{DEFINITION}/ratios?device_model={MODEL}"]
+    found += [f"/api/v1/authors/alice/progress?device_model={MODEL}"]
     found += [
         f"/api/v1/traces?{filter_}" for filter_ in (f"workload={HIDDEN}", "solution=wrong", "author=alice", "limit=500")
     ]

@@ -31,6 +31,7 @@ PLACES = (
     "/api/v1/definitions/{}",
     "/api/v1/definitions/{}/workloads",
     "/api/v1/definitions/{}/ratios?device_model=x",
+    "/api/v1/authors/{0}/progress?device_model={0}",
     "/api/v1/editions/{}",
     "/api/v1/solutions/{}",
     "/api/v1/submissions/{}",

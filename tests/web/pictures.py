@@ -1,7 +1,7 @@
 """Pictures of the main pages, light and dark.
 
-`python -m tests.web.pictures --dataset demo/dataset --out docs/screenshots`.
-The dataset is served by a site of its own, so what is shown are its real traces.
+`python -m tests.web.pictures` serves a dataset by a site of its own, so what is shown are its real traces: the shipped
+dataset where that has some, else what `make demo` left in demo/dataset.
 """
 
 from __future__ import annotations
@@ -14,17 +14,21 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 import uvicorn
 from fastapi import FastAPI
 from playwright.sync_api import Browser, sync_playwright
 
+from kernelmill.dataset import Dataset
 from kernelmill.leaderboard import boards, serve
 from kernelmill.leaderboard.api.app import create_app
 from kernelmill.leaderboard.db.engine import Database
 from kernelmill.leaderboard.settings import Settings
+from kernelmill.trace_schema.errors import DatasetError
 from kernelmill.web.site import install
 
+ROOT = Path(__file__).resolve().parents[2]
 WIDTH, HEIGHT = 1200, 900
 
 
@@ -60,16 +64,27 @@ def take(browser: Browser, address: str, pages: Mapping[str, str], folder: Path)
     return made
 
 
+def dataset_with_traces() -> Path:
+    """Raises DatasetError where neither the shipped one nor the demo's has any."""
+    tried = [Dataset.open(None).root, ROOT / "demo" / "dataset"]
+    for folder in tried:
+        if next((folder / "traces").rglob("*.jsonl"), None):
+            return folder
+    raise DatasetError(f"no traces in {' or '.join(map(str, tried))}: run `make demo`, or name a --dataset")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--dataset", type=Path, help="another one")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "screenshots")
     parser.add_argument("--chromium", default="/usr/bin/chromium")
     wanted = parser.parse_args()
+    dataset = wanted.dataset or dataset_with_traces()
+    print(f"dataset: {dataset}")
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(state=Path(folder), auth=True)
         database = Database(settings.url)
-        serve.prepare(database, settings, wanted.dataset)
+        serve.prepare(database, settings, dataset)
         while boards.refresh_next(database):
             pass
         app = create_app(settings, database)
@@ -97,12 +112,15 @@ def pages_of(database: Database) -> dict[str, str]:
     covered = {
         one.id: architectures.part(architectures.modules(one.id, one.tensor_parallel[0]), judged) for one in models()
     }
+    device = urlencode({"device_model": head.device_model})
     model = max(covered, key=lambda id: covered[id].covered)
     return {
         "home": "/",
-        "board": "/leaderboard?by=solution",
-        "definition": f"/definitions/{head.definition}",
-        "solution": f"/solutions/{best['solution_hash']}",
+        "board": f"/leaderboard?by=solution&{device}",
+        "definition": f"/definitions/{head.definition}?{device}#board",
+        "roofline": f"/definitions/{head.definition}?{device}#heat",
+        "solution": f"/solutions/{best['solution_hash']}?{device}#verdicts",
+        "author": f"/authors/{quote(best['author'])}?{device}",
         "model": f"/models/{model}",
         "submit": "/submit",
     }

@@ -14,6 +14,7 @@ from tests.web.conftest import HOSTILE, Reader, Site, sit_down
 MAIN = ["/", "/leaderboard", "/leaderboard?by=solution", "/definitions", f"/definitions/{DEFINITION}"]
 MAIN += ["/solutions/rmsnorm_fast", "/compare?a=rmsnorm_fast&b=rmsnorm_slow", "/authors/alice", "/submissions"]
 MAIN += ["/submit", "/viewer", "/docs", "/docs/judging", "/models", "/models/qwen3-8b"]
+MAIN += ["/leaderboard?by=language", "/solutions/rmsnorm_cheat", "/compare?a=alice&b=bob", "/submissions/WAITING"]
 
 
 def test_from_home_to_a_comparison(reader: Reader) -> None:
@@ -49,6 +50,28 @@ def test_charts_say_what_they_show(reader: Reader) -> None:
     page = reader.open(f"/definitions/{DEFINITION}")
     expect(page.get_by_role("img", name="Share of workloads")).to_be_visible()
     expect(page.get_by_role("img", name="Workloads by batch_size")).to_be_visible()
+    expect(page.get_by_role("img", name="Bytes a second that")).to_be_visible()
+    page = reader.open("/solutions/rmsnorm_fast")
+    expect(page.get_by_role("img", name="Time of a call on 4 workloads")).to_be_visible()
+    page = reader.open("/authors/alice")
+    expect(page.get_by_role("img", name="Deployed speedup of alice on Test CPU over time")).to_be_visible()
+
+
+def test_a_chart_is_drawn_with_what_its_table_says(reader: Reader) -> None:
+    page = reader.open("/solutions/rmsnorm_fast")
+    expect(page.locator("#latency svg")).to_contain_text("baseline's median")
+    page = reader.open(f"/definitions/{DEFINITION}")
+    expect(page.locator("#roofline-bytes svg")).to_contain_text("measured peaks")
+    expect(page.locator("#roofline-bytes svg")).to_contain_text("rmsnorm_fast")
+    expect(page.locator("#roofline-flops")).to_be_hidden()  # nobody wrote down how many operations it takes
+
+
+def test_the_snippet_is_copied(reader: Reader) -> None:
+    reader.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = reader.open("/solutions/rmsnorm_fast")
+    page.get_by_role("button", name="Copy").press("Enter")
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert "kernelmill apply build --server" in page.evaluate("navigator.clipboard.readText()")
 
 
 def test_a_kernel_is_submitted_and_watched_while_it_is_judged(reader: Reader) -> None:
@@ -91,7 +114,7 @@ def test_hostile_names_run_nothing(reader: Reader) -> None:
 @pytest.mark.parametrize("path", MAIN)
 def test_nothing_is_wider_than_a_telephone(site: Site, chromium: Browser, path: str) -> None:
     small = sit_down(site, chromium, width=360)
-    page = small.open(path)
+    page = small.open(path.replace("WAITING", site.waiting))
     width = page.evaluate("document.documentElement.scrollWidth")
     small.context.close()
     assert width <= 360
@@ -138,7 +161,7 @@ def test_no_page_keeps_anybody_out(site: Site, chromium: Browser, path: str, sch
     from axe_playwright_python.sync_playwright import Axe
 
     one = sit_down(site, chromium, scheme)
-    found = Axe().run(one.open(path)).response["violations"]
+    found = Axe().run(one.open(path.replace("WAITING", site.waiting))).response["violations"]
     one.context.close()
     serious = [
         (each["id"], node["target"], node["failureSummary"])

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 from sqlalchemy import update
 
+from kernelmill.agents.making import Making
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.web.html import HERE, POLICY
-from tests.leaderboard.world import DEFINITION
-from tests.web.conftest import HOSTILE, Site
+from tests.builders import raw_solution
+from tests.leaderboard.world import DEFINITION, scripted
+from tests.web.conftest import HOSTILE, USED, Site
 
 PAGES = [
     "/",
@@ -22,13 +25,22 @@ PAGES = [
     "/leaderboard?by=language",
     "/leaderboard?by=agent",
     "/leaderboard?device_model=nothing",
+    "/leaderboard?by=language&op_type=nothing",
+    "/leaderboard?serves=qwen3-8b",
     "/definitions",
     "/definitions?op_type=rmsnorm",
     f"/definitions/{DEFINITION}",
+    f"/definitions/{DEFINITION}?start=4",
+    f"/definitions/{DEFINITION}?start=4000",
     "/solutions/rmsnorm_fast",
+    "/solutions/rmsnorm_fast?device_model=nothing",
+    "/solutions/rmsnorm_cheat",
     "/compare",
     "/compare?a=rmsnorm_fast&b=rmsnorm_slow",
+    "/compare?a=alice&b=bob",
+    "/compare?a=alice&b=bob&device_model=nothing",
     "/authors/alice",
+    "/authors/alice?device_model=nothing&start=5&solutions=3",
     "/submissions",
     "/submit",
     "/viewer",
@@ -63,7 +75,16 @@ def test_the_same_address_gives_json_to_programs(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/nothing", "/definitions/none", "/solutions/none", "/submissions/none", "/docs/none", "/models/none"]
+    "path",
+    [
+        "/nothing",
+        "/definitions/none",
+        "/solutions/none",
+        "/submissions/none",
+        "/docs/none",
+        "/models/none",
+        "/leaderboard?serves=none",
+    ],
 )
 def test_what_is_not_there_is_a_page_that_helps(site: Site, path: str) -> None:
     reply = get(site, path)
@@ -129,6 +150,46 @@ def test_languages_tell_what_passes_and_what_fails(site: Site) -> None:
     assert wrong == other > 5
 
 
+def test_the_best_mix_stands_above_all(site: Site) -> None:
+    """Of two definitions on the list both have a board: the geometric mean of what their best mixes gain."""
+    text = get(site, "/leaderboard?by=author").text
+    told = {row["definition"]: row["best_mix"]["ratio"] for row in _kernels(site)}
+    mean = (told[DEFINITION] * told[USED]) ** 0.5
+    row = text[text.index('<tr class="mix">') :].partition("</tr>")[0]
+    assert f"<b>{mean:.2f}×</b>" in row
+    assert "2 of 2" in row
+
+
+def test_a_model_s_kernels_alone(site: Site) -> None:
+    text = get(site, "/leaderboard?by=solution&serves=qwen3-8b").text
+    assert f'href="/definitions/{USED}' in text
+    assert f'href="/definitions/{DEFINITION}' not in text
+    author = get(site, "/leaderboard?by=author&serves=qwen3-8b").text
+    assert "1 of 1" in author[author.index('<tr class="mix">') :].partition("</tr>")[0]
+
+
+def _kernels(site: Site) -> list[dict[str, Any]]:
+    (board,) = get(site, "/api/v1/leaderboard?by=solution", "application/json").json()["boards"]
+    rows: list[dict[str, Any]] = board["rows"]
+    return rows
+
+
+def test_two_authors_are_compared_on_each_definition(site: Site) -> None:
+    text = get(site, "/compare?a=alice&b=bob").text
+    row = text[text.index("By definition") :]
+    row = row[row.index(f'href="/definitions/{DEFINITION}') :].partition("</tr>")[0]
+    (board,) = get(site, "/api/v1/leaderboard?by=author", "application/json").json()["boards"]
+    best = {each["name"]: each["best"][DEFINITION]["solution_hash"] for each in board["rows"]}
+    assert row.index(best["alice"]) < row.index(best["bob"])
+    assert get(site, "/compare?a=alice&b=rmsnorm_fast").status_code == 404
+
+
+def test_a_list_of_definitions_tells_what_is_gained(site: Site) -> None:
+    text = get(site, "/definitions").text
+    assert text.index("rmsnorm_<wbr>h8<") < text.index("rmsnorm_<wbr>h128<")
+    assert text.count('<td class="num"><b>') == 2
+
+
 def test_agents_and_people_are_told_apart(site: Site) -> None:
     with site.world.database.write() as connection:
         connection.execute(update(t.Author).where(t.Author.name == "bob").values(kind="agent"))
@@ -138,19 +199,59 @@ def test_agents_and_people_are_told_apart(site: Site) -> None:
     assert "/authors/alice" in people
 
 
-def test_a_definition_shows_the_share_of_the_roofline(site: Site) -> None:
+def test_a_definition_shows_what_is_reached_of_the_roofline(site: Site) -> None:
     text = get(site, f"/definitions/{DEFINITION}").text
     table = text[text.index("Share of the roofline by workload") :].partition("</table>")[0]
     fast = table[table.index(">rmsnorm_fast<") :].partition("</tr>")[0]
-    assert fast.count('<td class="num">2 %</td>') == 4  # a hundredth of the baseline's time, at twice its speed
+    # a hundredth of the baseline's time of 1 ms, at twice its speed; one row of eight in and out, and eight weights
+    assert [fast.count(f'<td class="num">2 %<small>{rate} kB/s</small>') for rate in (192, 320, 448, 576)] == [1] * 4
     wrong = table[table.index(">rmsnorm_wrong<") :].partition("</tr>")[0]
     assert wrong.count('<td class="num">–</td>') == 4
+
+
+def test_a_long_board_is_shown_in_pages(site: Site) -> None:
+    whole, rest = (get(site, f"/definitions/{DEFINITION}?start={start}").text for start in (0, 2))
+    board, second = (text[text.index('id="board"') :].partition("</table>")[0] for text in (whole, rest))
+    assert 'rel="prev"' in rest
+    assert 'rel="prev"' not in whole
+    assert board.count('<td class="rank">') == second.count('<td class="rank">') + 2
 
 
 def test_a_solution_stands_beside_the_baseline_it_was_timed_with(site: Site) -> None:
     text = get(site, "/solutions/rmsnorm_fast").text
     assert "Baseline&#39;s median" in text or "Baseline's median" in text
     assert text.count('<td class="num">1 ms</td>\n      <td class="num">3</td>') == 4
+
+
+def test_a_solution_s_checks_and_sittings(site: Site) -> None:
+    fast, cheat = (get(site, f"/solutions/{name}").text for name in ("rmsnorm_fast", "rmsnorm_cheat"))
+    assert fast.count('<span class="holds">yes</span>') == 6
+    assert '<span class="warn">no</span>' not in fast
+    assert fast[fast.index("Sittings") :].count("<td>1 passed</td>") == 4
+    assert '<span class="warn">no</span></td><td class="long">4 cheat detected' in cheat
+
+
+def test_a_solution_is_given_with_what_serves_it(site: Site) -> None:
+    text = get(site, "/solutions/rmsnorm_fast").text
+    key = site.world.get("/api/v1/solutions/rmsnorm_fast").json()["hash"]
+    snippet = text[text.index("kernelmill apply keygen") :].partition("</code>")[0]
+    assert f"kernelmill apply approve {key[:12]} --reviewed\n" in snippet  # Python: somebody must have read it
+    assert "args=(hidden_states, weight), fallback" in snippet
+
+
+def test_an_author_s_progress_and_what_it_took(site: Site) -> None:
+    making = Making("1", "climb", "openai:some", 120, 45_000, 1.25)
+    source = scripted("PASSED 1.1", "told")
+    body = {**raw_solution(name="rmsnorm_told", source=source), "description": f"Tiled. {making.words()}"}
+    assert site.world.post("/api/v1/submissions", {"solution": body}, "alice").status_code == 202
+    author, solution = (get(site, path).text for path in ("/authors/alice", "/solutions/rmsnorm_told"))
+    for text in (author, solution):
+        assert "45,000" in text
+        assert "1.25 USD" in text
+    steps = author[author.index('id="progress-title"') :].partition("</table>")[0]
+    assert "rmsnorm_<wbr>fast" in steps
+    assert "rmsnorm_<wbr>wrong" not in steps
+    assert "Cost" not in get(site, "/authors/bob").text
 
 
 def test_home_tells_what_moved_this_week(site: Site) -> None:

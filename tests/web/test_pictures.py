@@ -11,8 +11,9 @@ from tests.web.pictures import HEIGHT, WIDTH, pages_of, take
 
 
 def test_a_picture_is_made_of_each_main_page_in_light_and_dark(site: Site, chromium: Browser, tmp_path: Path) -> None:
-    made = take(chromium, site.address, pages_of(site.world.database), tmp_path)
-    assert len(made) == 12
+    wanted = pages_of(site.world.database)
+    made = take(chromium, site.address, wanted, tmp_path)
+    assert len(made) == 2 * len(wanted) == 16
     for path in made:
         head = path.read_bytes()[:24]
         size = int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")

@@ -50,6 +50,19 @@ def test_an_authors_results(site: Site) -> None:
     assert {row["definition"] for row in found} >= {DEFINITION}
 
 
+def test_an_authors_steps(site: Site) -> None:
+    found = lines(site, "/authors/alice?table=progress&format=csv")
+    told = get(site, "/api/v1/authors/alice/progress?device_model=Test%20CPU", "application/json").json()["items"]
+    assert [row["solution"] for row in found] == [step["solution"] for step in told] != []
+    assert float(found[-1]["deployed_speedup"]) == pytest.approx(told[-1]["deployed"]["ratio"])
+
+
+def test_a_solutions_verdicts(site: Site) -> None:
+    found = lines(site, "/solutions/rmsnorm_fast?format=csv")
+    assert [row["verdict"] for row in found] == ["PASSED"] * 4
+    assert all(float(row["baseline_median_ms"]) == pytest.approx(1.0) for row in found)
+
+
 @given(st.text())
 def test_no_text_is_a_formula(text: str) -> None:
     shown = safe(text)

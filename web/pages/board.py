@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from fastapi import Request
-from sqlalchemy import select
+from sqlalchemy import Connection, select
+from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
+from kernelmill.dataset import catalogue
 from kernelmill.evaluator.report import charts, wording
-from kernelmill.evaluator.statistics import ONE
-from kernelmill.leaderboard import ranking
-from kernelmill.leaderboard.api.context import service_of
+from kernelmill.evaluator.report.lines import read_ratio
+from kernelmill.evaluator.statistics import ONE, mean_ratio
+from kernelmill.leaderboard import architectures, ranking
+from kernelmill.leaderboard.api.context import Service, service_of
 from kernelmill.leaderboard.db import tables as t
+from kernelmill.leaderboard.ranking import Head
 from kernelmill.web import sheet
-from kernelmill.web.html import PageRoute, page, ratio
+from kernelmill.web.html import PageRoute, Span, page, ratio, whole
 
 TABS = {
     "author": "Authors",
@@ -30,64 +35,120 @@ SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 WRONG = frozenset({"INCORRECT_SHAPE", "INCORRECT_DTYPE", "INCORRECT_NUMERICAL"})
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the query asks for. `serves` is the id of a model: only the kernels that it calls."""
+
+    tab: str
+    device_model: str | None
+    op_type: str | None
+    serves: str | None
+    start: int
+
+    @classmethod
+    def of(cls, query: QueryParams) -> Self:
+        tab = query.get("by", "author")
+        device, op_type, serves = (query.get(name) or None for name in ("device_model", "op_type", "serves"))
+        return cls(tab if tab in TABS else "author", device, op_type, serves, whole(query.get("start")))
+
+    @property
+    def by(self) -> Any:
+        return "author" if self.tab in ("agent", "person") else self.tab
+
+    @property
+    def among(self) -> frozenset[str] | None:
+        """Raises NotFound."""
+        return None if self.serves is None else architectures.calls(architectures.find(self.serves).id)
+
+
 def board(request: Request) -> Response:
-    service, query = service_of(request), request.query_params
-    tab = query.get("by", "author")
-    tab = tab if tab in TABS else "author"
-    by: Any = "author" if tab in ("agent", "person") else tab
-    op_type = query.get("op_type") or None
+    service, wanted = service_of(request), Wanted.of(request.query_params)
     with service.database.read() as connection:
-        edition = ranking.edition(connection, query.get("edition") or None)
+        edition = ranking.edition(connection, request.query_params.get("edition") or None)
         everything = ranking.heads(connection, edition.id)
         models = sorted({head.device_model for head in everything})
-        model = query.get("device_model") or (models[0] if models else None)
-        heads = [
-            head for head in everything if head.device_model == model and (op_type is None or head.op_type == op_type)
-        ]
-        if by == "solution" or not heads:
-            rows = [
-                {
-                    "definition": head.definition,
-                    "op_type": head.op_type,
-                    **service.ranking.summary(connection, edition.id, head),
-                }
-                for head in heads
-            ]
-        else:
-            rows = service.ranking.standings(connection, edition.id, heads, by, op_type)
-        if tab in ("agent", "person"):
-            kind = set(connection.scalars(select(t.Author.name).where(t.Author.kind == tab)))
-            rows = [row for row in rows if row["name"] in kind]
-        if tab == "language":
-            summaries = [service.ranking.summary(connection, edition.id, head) for head in heads]
-            rows = [{**row, "verdicts": _verdicts(row["name"], summaries)} for row in rows]
+        wanted = replace(wanted, device_model=wanted.device_model or (models[0] if models else None))
+        heads = [head for head in everything if _fits(head, wanted)]
+        summaries = service.ranking.summaries(connection, edition.id, heads)
+        rows = _rows(service, connection, edition.id, heads, summaries, wanted)
+        mix = _mix(_names(connection, edition.id, wanted), heads, summaries)
         editions = list(connection.scalars(select(t.Edition.name).order_by(t.Edition.id.desc())))
     if sheet.wanted(request):
         return sheet.sheet("board", ["name", *SPEEDUP, "log_gain", "improved", "attempted", "rank"], map(_line, rows))
-    start = _whole(query.get("start"))
-    shown = rows[start : start + PAGE]
+    shown = rows[wanted.start : wanted.start + PAGE]
+    speedups = [ratio(_speedup(row, wanted.by)) for row in shown]
     axis = charts.ratio_axis(
-        each for row in shown if (found := ratio(_speedup(row, by))) for each in (found.point, found.lo, found.hi)
+        each for found in [*speedups, mix["speedup"]] if found for each in (found.point, found.lo, found.hi)
     )
     return page(
         request,
         "board.html",
-        by=by,
-        tab=tab,
+        by=wanted.by,
+        tab=wanted.tab,
         tabs=TABS,
         rows=shown,
-        start=start,
-        more=start + PAGE if len(rows) > start + PAGE else None,
+        mix=mix,
+        span=Span(wanted.start, PAGE, len(rows)),
         edition=edition,
         editions=editions,
         models=models,
-        model=model,
-        op_type=op_type,
+        model=wanted.device_model,
+        op_type=wanted.op_type,
         op_types=sorted({head.op_type for head in everything}),
+        serves=wanted.serves,
+        served=[one.id for one in catalogue.models()],
         axis=axis,
-        bar=lambda row: charts.bar(axis, ratio(_speedup(row, by)) or ONE),
+        bar=lambda row: charts.bar(axis, ratio(_speedup(row, wanted.by)) or ONE),
+        mix_bar=charts.bar(axis, mix["speedup"]),
         made_so=wording.MADE_SO,
     )
+
+
+def _fits(head: Head, wanted: Wanted) -> bool:
+    return (
+        head.device_model == wanted.device_model
+        and wanted.op_type in (None, head.op_type)
+        and (wanted.among is None or head.definition in wanted.among)
+    )
+
+
+def _names(connection: Connection, edition: int, wanted: Wanted) -> list[str]:
+    """The edition's definitions, or those of them that are asked for."""
+    names = ranking.listed(connection, edition, wanted.op_type)
+    return [name for name in names if wanted.among is None or name in wanted.among]
+
+
+def _rows(
+    service: Service,
+    connection: Connection,
+    edition: int,
+    heads: Sequence[Head],
+    summaries: Sequence[dict[str, Any]],
+    wanted: Wanted,
+) -> list[dict[str, Any]]:
+    if wanted.by == "solution" or not heads:
+        return [
+            {"definition": head.definition, "op_type": head.op_type, **summary}
+            for head, summary in zip(heads, summaries, strict=True)
+        ]
+    rows = service.ranking.standings(connection, edition, heads, wanted.by, wanted.op_type, wanted.among)
+    if wanted.tab in ("agent", "person"):
+        kind = set(connection.scalars(select(t.Author.name).where(t.Author.kind == wanted.tab)))
+        return [row for row in rows if row["name"] in kind]
+    if wanted.tab == "language":
+        return [{**row, "verdicts": _verdicts(row["name"], summaries)} for row in rows]
+    return rows
+
+
+def _mix(names: Sequence[str], heads: Sequence[Head], summaries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What all solutions together gain over the whole list: where there is no board, the baseline stays."""
+    found = {
+        head.definition: read_ratio(summary["best_mix"]["speedup"])
+        for head, summary in zip(heads, summaries, strict=True)
+    }
+    speedups = [found.get(name, ONE) for name in names]
+    improved = sum(speedup.lo > 1 for speedup in speedups)
+    return {"speedup": mean_ratio(speedups), "improved": improved, "attempted": len(found), "all": len(speedups)}
 
 
 def _line(row: dict[str, Any]) -> list[sheet.Cell]:
@@ -114,10 +175,6 @@ def _verdicts(language: str, summaries: Sequence[dict[str, Any]]) -> dict[str, f
 def _speedup(row: dict[str, Any], by: str) -> dict[str, Any] | None:
     found: dict[str, Any] | None = row["best_mix"]["speedup"] if by == "solution" else row["speedup"]
     return found
-
-
-def _whole(text: str | None) -> int:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
 ROUTES = [PageRoute("/leaderboard", board)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from starlette.responses import Response
 
 from kernelmill.evaluator.report import charts
 from kernelmill.evaluator.statistics import ONE
-from kernelmill.leaderboard import architectures, boards, catalog, ranking, rows
+from kernelmill.leaderboard import architectures, boards, catalog, ranking
 from kernelmill.leaderboard.api.context import Service, service_of
 from kernelmill.leaderboard.boards import Place
 from kernelmill.leaderboard.db import tables as t
@@ -19,26 +20,49 @@ from kernelmill.leaderboard.errors import NotFound
 from kernelmill.trace_schema import Definition, Workload
 from kernelmill.web import sheet
 from kernelmill.web.code import highlight
-from kernelmill.web.html import PageRoute, page, ratio
+from kernelmill.web.html import PageRoute, Span, page, ratio, whole
+from kernelmill.web.pages.model import most_judged
 
-HEAT_ROWS = 50
 HEAT_COLUMNS = 16
 PAGE = 50
+LISTED = 200
+"""Definitions of one page of the list."""
 
 
 def listing(request: Request) -> Response:
-    """All definitions."""
+    """All definitions, a page at a time, and what the best mix gains where one is judged."""
     service, op_type = service_of(request), request.query_params.get("op_type")
     query = select(t.Definition.name, t.Definition.op_type, t.Definition.description).where(t.Definition.is_current)
     with service.database.read() as connection:
-        found = connection.execute(query.order_by(t.Definition.op_type, t.Definition.name)).all()
-    op_types = sorted({row.op_type for row in found})
+        found = sorted(connection.execute(query), key=lambda row: (row.op_type, _natural(row.name)))
+        edition = ranking.edition(connection, None) if found else None
+        heads = ranking.heads(connection, edition.id) if edition else []
+        device = request.query_params.get("device_model") or most_judged(heads)
+        own = [head for head in heads if head.device_model == device]
+        judged = architectures.summaries(service.ranking, connection, edition.id, own) if edition else {}
     shown = [row for row in found if not op_type or row.op_type == op_type]
-    return page(request, "definitions.html", rows=shown, op_types=op_types, op_type=op_type)
+    start = whole(request.query_params.get("start"))
+    return page(
+        request,
+        "definitions.html",
+        rows=shown[start : start + LISTED],
+        span=Span(start, LISTED, len(shown)),
+        op_types=sorted({row.op_type for row in found}),
+        op_type=op_type,
+        devices=sorted({head.device_model for head in heads}),
+        device=device,
+        judged=judged,
+    )
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Numbers in a name by their size: h128 before h4096."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def definition(request: Request) -> Response:
     service, name = service_of(request), request.path_params["name"]
+    start = whole(request.query_params.get("start"))
     with service.database.read() as connection:
         body = connection.scalar(select(t.Definition.body).where(t.Definition.name == name, t.Definition.is_current))
         if body is None:
@@ -51,11 +75,12 @@ def definition(request: Request) -> Response:
         if sheet.wanted(request):
             return _sheet(connection, edition.id, head)
         workloads = _workloads(connection, name)
-        board = service.ranking.board(connection, edition.id, head, PAGE) if head else None
-        heat = _heat(service, connection, edition.id, head) if head else None
+        board = service.ranking.board(connection, edition.id, head, start + PAGE) if head else None
+        heat = _heat(service, connection, edition.id, head, start) if head else None
     entries = board["entries"] if board else []
+    shown = entries[start : start + PAGE]
     axis = charts.ratio_axis(
-        each for row in entries[:PAGE] if (found := ratio(row["speedup"])) for each in (found.point, found.lo, found.hi)
+        each for row in shown if (found := ratio(row["speedup"])) for each in (found.point, found.lo, found.hi)
     )
     parsed = Definition.model_validate_json(body)
     return page(
@@ -68,8 +93,8 @@ def definition(request: Request) -> Response:
         models=models,
         model=model,
         board=board,
-        entries=entries[:PAGE],
-        hidden_entries=max(0, len(entries) - PAGE),
+        entries=shown,
+        span=Span(start, PAGE, len(entries)),
         heat=heat,
         axis=axis,
         bar=lambda row: charts.bar(axis, ratio(row["speedup"]) or ONE, row["geomean"]),
@@ -83,38 +108,55 @@ def _workloads(connection: Connection, name: str) -> list[Workload]:
     return [Workload.model_validate_json(text) for text in connection.scalars(query.order_by(t.Workload.position))]
 
 
-def _heat(service: Service, connection: Connection, edition: int, head: ranking.Head) -> dict[str, Any] | None:
-    """The best rows and the heaviest workloads; the API has all."""
+def _heat(
+    service: Service, connection: Connection, edition: int, head: ranking.Head, start: int
+) -> dict[str, Any] | None:
+    """A page of rows and the heaviest workloads that were judged; CSV and API have all."""
 
     def make() -> dict[str, Any] | None:
-        score = boards.score_of(connection, Place(edition, head.definition, head.device_model))
-        if score is None:
+        heat = boards.heat_of(connection, Place(edition, head.definition, head.device_model))
+        if heat is None:
             return None
-        heat = rows.heat(score)
-        heaviest = sorted(range(len(heat["workloads"])), key=lambda at: -(heat["workloads"][at]["weight"] or 1))
+        judged = {at for row in heat["rows"] for at, cell in enumerate(row["cells"]) if cell}
+        heaviest = sorted(judged, key=lambda at: -(heat["workloads"][at]["weight"] or 1))
         kept = sorted(heaviest[:HEAT_COLUMNS])
+        workloads = [heat["workloads"][at] for at in kept]
+        shown = heat["rows"][start : start + PAGE]
         return {
             "total": len(heat["workloads"]),
-            "workloads": [heat["workloads"][at] for at in kept],
-            "rows": [{**row, "cells": [_cell(row["cells"][at]) for at in kept]} for row in heat["rows"][:HEAT_ROWS]],
+            "workloads": workloads,
+            "rows": [
+                {**row, "cells": [_cell(row["cells"][at], heat["workloads"][at]) for at in kept]} for row in shown
+            ],
         }
 
-    found: dict[str, Any] | None = service.heat.get(("page", edition, head), make)
+    found: dict[str, Any] | None = service.heat.get(("page", edition, head, start), make)
     return found
 
 
-def _cell(cell: dict[str, Any] | None) -> dict[str, Any] | None:
+def _cell(cell: dict[str, Any] | None, workload: dict[str, Any]) -> dict[str, Any] | None:
     """With the class of its colour: how many times as fast, in steps that the eye can tell apart."""
     if cell is None:
         return None
+    told = {**cell, "reached": _reached(cell, workload)}
     found = ratio(cell["ratio"])
     if found is None:
-        return {**cell, "step": "failed" if cell["verdict"] != "PASSED" else "none", "point": None}
+        return {**told, "step": "failed" if cell["verdict"] != "PASSED" else "none", "point": None}
     steps = (0.5, 0.8, 0.95, 1.05, 1.25, 2.0)
-    return {**cell, "step": f"h{sum(found.point >= step for step in steps)}", "point": found.point}
+    return {**told, "step": f"h{sum(found.point >= step for step in steps)}", "point": found.point}
 
 
-HEADER = ("solution", "workload", "verdict", "ratio", "ratio_low", "ratio_high", "solution_ms", "roofline_ms")
+def _reached(cell: dict[str, Any], workload: dict[str, Any]) -> dict[str, float | None] | None:
+    """Share of the roofline, bytes/s and FLOP/s (None where nobody wrote the operations down) of a timed call."""
+    if not cell["solution_ms"] or not cell["roofline_ms"]:
+        return None
+    seconds = cell["solution_ms"] / 1e3
+    flops = workload["flops"] / seconds if workload["flops"] else None
+    return {"share": cell["roofline_ms"] / cell["solution_ms"], "bytes": workload["bytes"] / seconds, "flops": flops}
+
+
+TIMES = ("solution_ms", "roofline_ms")
+HEADER = ("solution", "workload", "verdict", "ratio", "ratio_low", "ratio_high", *TIMES, "bytes", "flops")
 
 
 def _ratios(heat: dict[str, Any]) -> Iterator[list[sheet.Cell]]:
@@ -123,13 +165,13 @@ def _ratios(heat: dict[str, Any]) -> Iterator[list[sheet.Cell]]:
         for workload, cell in zip(heat["workloads"], row["cells"], strict=True):
             if cell is not None:
                 told = cell["ratio"] or {"ratio": None, "ci95": (None, None)}
-                times = cell["solution_ms"], cell["roofline_ms"]
-                yield [row["solution"], workload["uuid"], cell["verdict"], told["ratio"], *told["ci95"], *times]
+                rest = [*(cell[each] for each in TIMES), workload["bytes"], workload["flops"]]
+                yield [row["solution"], workload["uuid"], cell["verdict"], told["ratio"], *told["ci95"], *rest]
 
 
 def _sheet(connection: Connection, edition: int, head: ranking.Head | None) -> Response:
-    score = boards.score_of(connection, Place(edition, head.definition, head.device_model)) if head else None
-    return sheet.sheet("ratios", HEADER, _ratios(rows.heat(score)) if score else [])
+    heat = boards.heat_of(connection, Place(edition, head.definition, head.device_model)) if head else None
+    return sheet.sheet("ratios", HEADER, _ratios(heat) if heat else [])
 
 
 ROUTES = [PageRoute("/definitions", listing), PageRoute("/definitions/{name}", definition)]

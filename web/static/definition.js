@@ -1,5 +1,5 @@
 /* A definition's charts: fast_p of its solutions, and a map of its workloads. The tables beside them say the same. */
-import { colour, draw, load } from "/static/charts.js";
+import { colour, draw, legend, load, scaled, show } from "/static/charts.js";
 
 const MOST_CURVES = 6;
 const DASHES = ["solid", [7, 3], [2, 3], [10, 3, 2, 3], [5, 5], [1, 4]];
@@ -12,7 +12,7 @@ async function curves(element) {
   if (!rows.length) return;
   const grades = Object.keys(rows[0].fast_p).map(Number).sort((one, other) => one - other);
   draw(element, `Share of workloads that ${rows.length} solutions solve at least p times as fast as the baseline`, {
-    legend: { bottom: 0, textStyle: { color: colour("muted") } },
+    legend: legend(),
     grid: { left: 56, right: 16, top: 24, bottom: 72 },
     tooltip: { trigger: "axis" },
     xAxis: { type: "category", data: grades.map((p) => `${p}×`), name: "p", axisLine: { lineStyle: { color: colour("one") } } },
@@ -54,7 +54,7 @@ async function map(element) {
   draw(element, `Workloads by ${axes.slice(0, 2).join(" and ")}; larger dots stand for more calls`, {
     tooltip: { formatter: (point) => `${x} ${point.value[0]}${y ? `\n${y} ${point.value[1]}` : ""}\n${point.value[2].toLocaleString("en")} calls` },
     xAxis: { type: "log", name: x, nameLocation: "middle", nameGap: 28, splitLine: { lineStyle: { color: colour("grid") } } },
-    yAxis: { type: y ? "log" : "value", name: y ?? "calls", splitLine: { lineStyle: { color: colour("grid") } } },
+    yAxis: { type: y ? "log" : "value", name: y ?? "calls", axisLabel: { formatter: (value) => scaled(value, "") }, splitLine: { lineStyle: { color: colour("grid") } } },
     series: [
       {
         type: "scatter",
@@ -66,7 +66,5 @@ async function map(element) {
   });
 }
 
-for (const [id, show] of [["curves", curves], ["workloads", map]]) {
-  const element = document.getElementById(id);
-  if (element) show(element).catch((error) => element.replaceChildren(`The chart could not be drawn (${error.message}); the table has its numbers.`));
-}
+show("curves", curves);
+show("workloads", map);

@@ -8,9 +8,18 @@ from typing import Annotated, Any, NamedTuple
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy import Connection, func, select
 
-from kernelmill.leaderboard import apply_table, boards, ranking
+from kernelmill.leaderboard import apply_table, boards, progress, ranking
 from kernelmill.leaderboard.api.context import Reader, Service, TheService
-from kernelmill.leaderboard.api.models import ApplyTable, DeviceItem, Heat, HistoryItem, Leaderboard, Listed, Page
+from kernelmill.leaderboard.api.models import (
+    ApplyTable,
+    DeviceItem,
+    Heat,
+    HistoryItem,
+    Leaderboard,
+    Listed,
+    Page,
+    ProgressItem,
+)
 from kernelmill.leaderboard.api.replies import (
     UNCHANGED,
     Cursor,
@@ -100,16 +109,35 @@ def history(
 
 @router.get("/definitions/{name}/ratios", response_model=Heat)
 def ratios(
-    request: Request, service: TheService, who: Reader, name: str, device_model: Annotated[str, Query(max_length=255)]
+    request: Request,
+    service: TheService,
+    who: Reader,
+    name: str,
+    device_model: Annotated[str, Query(max_length=255)],
+    limit: Annotated[int | None, Query(ge=1, le=500, description="Only so many solutions, the best.")] = None,
 ) -> Response:
-    """Every solution on every public workload, on one device model."""
+    """Every solution on every public workload, on one device model, with the least bytes and operations of a call."""
     with service.database.read() as connection:
         found = ranking.edition(connection, None)
         heads = ranking.heads(connection, found.id, device_model=device_model, definition=name)
         if not heads:
             raise NotFound(f"nothing of {name!r} was judged on {device_model!r}")
-        body = service.heat.get((found.id, heads[0]), lambda: _heat(connection, found, heads[0]))
+        body = service.heat.get((found.id, heads[0], limit), lambda: _heat(connection, found, heads[0], limit))
     return tagged(request, body)
+
+
+@router.get("/authors/{name}/progress", response_model=Listed[ProgressItem])
+def author_progress(
+    request: Request, service: TheService, who: Reader, name: str, device_model: Annotated[str, Query(max_length=255)]
+) -> Response:
+    """An author's way up on one device model: each kernel that became their best on a definition, oldest first."""
+    with service.database.read() as connection:
+        if connection.scalar(select(t.Author.id).where(t.Author.name == name)) is None:
+            raise NotFound(f"there is no author {name!r}")
+        found = ranking.edition(connection, None)
+        heads = ranking.heads(connection, found.id, device_model=device_model)
+        items = progress.steps(service.progress, connection, found.id, heads, name)
+    return tagged(request, json.dumps({"items": items}))
 
 
 @router.get("/apply-table", response_model=ApplyTable)
@@ -133,7 +161,7 @@ def get_apply_table(
             rows += service.applied.get(
                 (found.id, head),
                 lambda head=head: apply_table.rows(
-                    connection, service.ranking.summary(connection, found.id, head), head
+                    connection, service.ranking.summaries(connection, found.id, [head])[0], head
                 ),  # type: ignore[misc]
             )
     wanted = [
@@ -201,7 +229,8 @@ def _board(
         board = service.ranking.board(connection, edition.id, heads[0], wanted.start + wanted.limit)
         extra, rows = board["summary"], board["entries"]
     else:
-        rows = [_line(service, connection, edition, head) for head in heads]
+        summaries = service.ranking.summaries(connection, edition.id, heads)
+        rows = [_line(head, summary) for head, summary in zip(heads, summaries, strict=True)]
     end = wanted.start + wanted.limit
     shown = rows[wanted.start : end]
     if wanted.by == "solution" and wanted.definition is not None:
@@ -217,8 +246,7 @@ def _board(
     }
 
 
-def _line(service: Service, connection: Connection, edition: Edition, head: Head) -> dict[str, Any]:
-    summary = service.ranking.summary(connection, edition.id, head)
+def _line(head: Head, summary: dict[str, Any]) -> dict[str, Any]:
     kept = {name: summary[name] for name in ("leader", "baseline", "solutions", "workloads")}
     return {"definition": head.definition, "op_type": head.op_type, "best_mix": summary["best_mix"]["speedup"], **kept}
 
@@ -232,10 +260,8 @@ def _reports_version(connection: Connection) -> int:
     return connection.scalar(select(func.max(t.Report.id))) or 0
 
 
-def _heat(connection: Connection, edition: Edition, head: Head) -> str:
-    from kernelmill.leaderboard import rows
-
-    score = boards.score_of(connection, Place(edition.id, head.definition, head.device_model))
-    if score is None:
+def _heat(connection: Connection, edition: Edition, head: Head, limit: int | None) -> str:
+    heat = boards.heat_of(connection, Place(edition.id, head.definition, head.device_model))
+    if heat is None:
         raise NotFound(f"{head.definition} is no longer measured")
-    return json.dumps(rows.heat(score), separators=(",", ":"))
+    return json.dumps({**heat, "rows": heat["rows"][:limit]}, separators=(",", ":"))
