@@ -48,7 +48,7 @@ def test_nothing_is_wrong_with_any_file(dataset: Dataset) -> None:
 
 
 def test_a_strict_validation_finds_nothing(dataset: Dataset) -> None:
-    assert list(map(str, validate(dataset, strict=True))) == []
+    assert [str(one) for one in validate(dataset, strict=True) if one.severity != "info"] == []
 
 
 def test_packed_files_are_what_their_sources_give(tmp_path: Path) -> None:

@@ -48,15 +48,19 @@ def check(kind: str, run: Callable[..., Any]) -> None:
         if kind.endswith("_sampling_from_probs"):
             check_drawn(kind, given, found[0])
             continue
-        expected = outputs(reference(kind)(*given))
+        expected = list(outputs(reference(kind)(*given)))
         if kind == "moe_softmax_routing":  # equal logits may be told apart either way
-            found, expected = (
-                (pair[0].sort()[0], given[0].gather(1, pair[1].long()).sort()[0]) for pair in (found, expected)
-            )
+            found, expected = by_logit(given[0], found), by_logit(given[0], expected)
         for one, right in zip(found, expected, strict=True):
             tolerance = 2**-6 if right.dtype is torch.bfloat16 else 1e-3
             size = float(right[torch.isfinite(right)].double().square().mean().sqrt())
             torch.testing.assert_close(one.double(), right.double(), rtol=tolerance, atol=tolerance * size)
+
+
+def by_logit(logits: Tensor, found: list[Tensor]) -> list[Tensor]:
+    """Weights and logits of the chosen experts, sorted."""
+    weights, ids = found
+    return [weights.sort()[0], logits.gather(1, ids.long()).sort()[0]]
 
 
 def check_drawn(kind: str, given: list[Any], drawn: Tensor) -> None:
