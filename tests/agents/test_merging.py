@@ -24,7 +24,7 @@ from tests.agents import toy
 from tests.agents.shipped import shipped, small
 
 NAME = "rmsnorm_h4096"
-QUICK = JudgeOptions(sessions=2, warmups=1, pairs=6, pairs_min=4, seconds=0.2, verified=2, timeout_s=120)
+QUICK = JudgeOptions(sessions=1, warmups=1, pairs=4, pairs_min=4, seconds=0.1, verified=2, timeout_s=120)
 WORKLOADS = sorted(shipped().workloads(NAME), key=lambda one: one.axes["batch_size"])
 ENDS = (WORKLOADS[0], WORKLOADS[-1])
 DEFINITION = shipped().definition(NAME)
@@ -157,12 +157,12 @@ def test_no_merge_where_no_evaluation_is_left_for_it(tmp_path: Path) -> None:
 
 
 def slow_where(solution: Solution, condition: str) -> Solution:
-    """The same answer, computed sixty-four times where the condition on the number of rows holds."""
+    """The same answer, computed 10000 times where the condition on the number of rows holds."""
     text = solution.sources[0].content
     loop_head = "  for (int64_t row = 0; row < rows; ++row) {\n"
     assert text.count(loop_head) == 1
     call = text[text.index("    norm_row(in") : text.index(";\n", text.index("    norm_row(in")) + 2]
-    slow = f"    for (int again = 0; again < (rows {condition} ? 64 : 1); ++again) {{\n  {call}    }}\n"
+    slow = f"    for (int again = 0; again < (rows {condition} ? 10000 : 1); ++again) {{\n  {call}    }}\n"
     file = solution.sources[0].model_copy(update={"content": text.replace(call, slow)})
     name = f"{solution.name}-slow-{'small' if '<' in condition else 'large'}"
     return solution.model_copy(update={"name": name, "sources": [file, *solution.sources[1:]]})
@@ -170,7 +170,7 @@ def slow_where(solution: Solution, condition: str) -> Solution:
 
 @pytest.mark.skipif(probe() is not None, reason=f"no sandbox on this host: {probe()}")
 def test_two_planted_specialists_become_one_that_passes_everywhere(tmp_path: Path) -> None:
-    dataset = small(tmp_path, NAME, workloads=3, largest=False)
+    dataset = small(tmp_path, NAME, workloads=2, largest=False)
     sizes = sorted(one.axes["batch_size"] for one in dataset.workloads(NAME))
     few, many = pair("cpu")
     specialists = [slow_where(few, f"> {sizes[0]}"), slow_where(many, f"<= {sizes[0]}")]
@@ -181,8 +181,8 @@ def test_two_planted_specialists_become_one_that_passes_everywhere(tmp_path: Pat
             for at, (one, found) in enumerate(zip(specialists, outcomes, strict=True))
         ]
         merge = planned(dataset.definition(NAME), judge.workloads, attempts)
-        assert merge is not None, [one.outcome for one in attempts]
+        assert merge is not None, [[(t.axes, t.ratio, t.baseline_ms) for t in one.outcome.timings] for one in attempts]
         assert [piece.specialist.number for piece in merge.pieces] == [0, 1]
         (found,) = judge.judge([merged(dataset.definition(NAME), merge)], "full", 300)
-    assert found.passed and found.judged == found.expected == 3, found
+    assert found.passed and found.judged == found.expected == 2, found
     assert all(found.gain > one.gain for one in outcomes)
