@@ -21,6 +21,8 @@ class Proposal:
     fidelity: Fidelity = "full"
     params: dict[str, Any] = field(default_factory=dict)
     """A template's choices."""
+    merges: bool = False
+    """Whether it calls its parents, each where it is best: then it must beat every one of them."""
 
 
 @dataclass(frozen=True, slots=True)

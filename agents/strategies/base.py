@@ -19,9 +19,17 @@ class History:
 
     @property
     def best(self) -> Attempt | None:
-        """The fastest that passed on every workload, however little it gains; None while nothing did."""
+        """The fastest that passed on every workload, however little it gains; None while nothing did.
+
+        A merge counts only with a higher deployed speedup than each of its parents'.
+        """
         passed = [one for one in self.attempts if one.outcome.passed and one.outcome.fidelity == "full"]
+        passed = [one for one in passed if not one.proposal.merges or self._beats_parents(one)]
         return max(passed, key=lambda one: (one.outcome.lo > 1, one.outcome.gain), default=None)
+
+    def _beats_parents(self, merge: Attempt) -> bool:
+        parents = (self.attempts[number].outcome for number in merge.proposal.parents)
+        return merge.outcome.improved and all(merge.outcome.speedup > one.speedup for one in parents)
 
     @property
     def improved(self) -> bool:

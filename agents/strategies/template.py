@@ -1,4 +1,7 @@
-"""Search without a model: legality, a roofline's ranking, successive halving, then steps around the winner."""
+"""Search without a model: legality, a roofline's ranking, successive halving, then steps around the winner.
+
+Two finalists that are best at different sizes are merged, and the merge is judged like any other candidate.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from math import fsum
 
+from kernelmill.agents import merging
 from kernelmill.agents.attempt import Attempt, Proposal
 from kernelmill.agents.outcome import Fidelity
 from kernelmill.agents.strategies.base import History
@@ -60,13 +64,17 @@ class Template:
         self._random = random.Random(seed)
         self._excluded = frozenset(excluded)
         self._points: dict[str, Point] = {}
+        self._definition = spaces[0].definition
         self._workloads, self._hardware = workloads, hardware
         self._queue = self._first(spaces)
         self._moves = 0
         self._final = self._done = False
+        self._merge: merging.Merge | None = None
         self._best_gain = 0.0
 
     def propose(self, history: History) -> Sequence[Proposal]:
+        if self._merge is not None:
+            return self._merged(self._merge, history)
         if self._final or self._must_land(history):
             self._final = True
             chosen = self._finalists(history)
@@ -80,7 +88,8 @@ class Template:
 
     def observe(self, attempts: Sequence[Attempt]) -> None:
         if self._final:
-            self._done = True
+            self._merge = None if self._done or self._merge else self._planned(attempts)
+            self._done = self._merge is None
             return
         found = sorted(attempts, key=lambda one: one.outcome.merit, reverse=True)
         passed = [one for one in found if one.outcome.passed]
@@ -94,7 +103,7 @@ class Template:
         self._final = not self._queue
 
     def done(self, history: History) -> bool:
-        return self._done or not self._queue
+        return self._done or not (self._queue or self._final)
 
     def _first(self, spaces: Sequence[Space]) -> list[Point]:
         """The best by estimate, from each space in turn; half of the round by lot, since estimates err."""
@@ -138,7 +147,29 @@ class Template:
         ranked = [one for one in history.ranked() if one.outcome.passed and one.outcome.fidelity == "quick"]
         late = history.budget.used["wall_s"] > PATIENCE_S / 2
         room = min(1 if late else FINALISTS, history.budget.left("evaluations"))
+        pairs = ((self._planned((ranked[0], other)), other) for other in ranked[1:])
+        merges = [(merge.gain, -other.number, other) for merge, other in pairs if merge]
+        if merges:  # whoever is good where the best is not
+            ranked = [ranked[0], max(merges)[2]]
         return [self._points[self._named(one)] for one in ranked[: int(room)]]
+
+    def _planned(self, attempts: Sequence[Attempt]) -> merging.Merge | None:
+        return merging.planned(self._definition, self._workloads, attempts)
+
+    def _merged(self, merge: merging.Merge, history: History) -> list[Proposal]:
+        """Nothing where too little is left for judging it as its parents were."""
+        need_s = fsum(one.outcome.device_s for one in merge.specialists)
+        left_s = min(history.budget.left("wall_s"), history.budget.left("device_s"), self._patience_left_s(history))
+        if history.budget.left("evaluations") < 1 or left_s < need_s:
+            self._done = True
+            return []
+        solution = merging.merged(self._definition, merge)
+        parents = tuple(one.number for one in merge.specialists)
+        return [Proposal(solution, solution.name, parents, "full", merges=True)]
+
+    @staticmethod
+    def _patience_left_s(history: History) -> float:
+        return PATIENCE_S - history.budget.used["wall_s"]
 
     def _must_land(self, history: History) -> bool:
         """Whether another round would leave too little for judging the finalists in full."""
@@ -149,7 +180,7 @@ class Template:
             return True
         last = judged[-1].event
         round_s = fsum(one.outcome.device_s for one in judged if one.event == last)
-        left_s = min(budget.left("wall_s"), budget.left("device_s"), PATIENCE_S - budget.used["wall_s"])
+        left_s = min(budget.left("wall_s"), budget.left("device_s"), self._patience_left_s(history))
         return left_s < (1 + FULL_ROUNDS) * round_s
 
     def _proposal(self, point: Point, history: History, fidelity: Fidelity) -> Proposal:

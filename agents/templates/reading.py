@@ -12,16 +12,6 @@ def constants(definition: Definition) -> dict[str, int]:
     return {name: axis.value for name, axis in definition.axes.items() if isinstance(axis, AxisConst)}
 
 
-def epsilon(definition: Definition) -> float | None:
-    """The one small positive constant of the reference; None where there is none, or several."""
-    found = {
-        node.value
-        for node in ast.walk(ast.parse(definition.reference))
-        if isinstance(node, ast.Constant) and isinstance(node.value, float) and 0 < node.value < 1e-2
-    }
-    return found.pop() if len(found) == 1 else None
-
-
 def counts_from_one(definition: Definition) -> bool:
     """Whether the reference adds 1 to something, as Gemma's norms do to their weight."""
     sums = (node for node in ast.walk(ast.parse(definition.reference)) if isinstance(node, ast.BinOp))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kernelmill.agents.templates.reading import BF16, constants, counts_from_one, epsilon, shaped
+from kernelmill.agents.templates.reading import BF16, constants, counts_from_one, shaped
 from kernelmill.agents.templates.space import Hardware, Params, Rule, Space, roofline
+from kernelmill.dataset.norms import epsilon_of
 from kernelmill.trace_schema import Definition, Language
 
 ROWS = ("batch_size", "hidden_size")
@@ -17,7 +18,7 @@ def space(definition: Definition, language: Language) -> Space | None:
     tail = (("weight", BF16, ("hidden_size",)), ("output", BF16, ROWS))
     plain = shaped(definition, ("hidden_states", BF16, ROWS), *tail)
     fused = shaped(definition, ("hidden_states", BF16, ROWS), ("residual", BF16, ROWS), *tail)
-    small, hidden = epsilon(definition), constants(definition).get("hidden_size")
+    small, hidden = epsilon_of(definition), constants(definition).get("hidden_size")
     if definition.op_type != "rmsnorm" or not (plain or fused) or small is None or hidden is None or hidden % LANES:
         return None
     if counts_from_one(definition):

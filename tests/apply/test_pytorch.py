@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from kernelmill.apply.engines import pytorch
-from kernelmill.apply.engines.meaning import does, epsilon_of
+from kernelmill.apply.engines.meaning import does
 from kernelmill.apply.features import features_of
 from kernelmill.apply.grid import Box
 from kernelmill.apply.guard.events import Events
@@ -131,13 +131,6 @@ def test_a_patch_that_somebody_put_over_ours_is_left_alone() -> None:
     assert owner.call is three
 
 
-def test_every_shipped_norm_tells_its_epsilon() -> None:
-    norms = [one for one in entries().values() if one.definition.op_type == "rmsnorm"]
-    assert {one.definition.name: epsilon_of(one.definition) for one in norms} == {
-        one.definition.name: one.kernel.constants["epsilon"] for one in norms
-    }
-
-
 def test_no_shipped_norm_is_taken_for_another() -> None:
     """Gemma's has the shapes and the epsilon of the plain one."""
     norms = [one.definition for one in entries().values() if one.definition.op_type == "rmsnorm"]
@@ -145,9 +138,3 @@ def test_no_shipped_norm_is_taken_for_another() -> None:
     assert plain and gemma
     assert not plain & gemma
     assert all("gemma" not in name for name in plain)
-
-
-def test_an_epsilon_that_is_not_named_is_not_guessed() -> None:
-    assert epsilon_of(builders.definition()) is None
-    two = "def run(hidden_states, weight):\n    eps = 1e-5\n    epsilon = 1e-6\n    return hidden_states\n"
-    assert epsilon_of(builders.definition(reference=two)) is None
