@@ -188,7 +188,7 @@ def spread(values: Sequence[Mapping[Key, float]]) -> str:
 def timed_calls(todo: Sequence[Job], dataset: Dataset, device: Device) -> int:
     """The fewest timed calls of one evaluation here."""
     options = JudgeOptions()
-    rounds = options.sessions * options.burst_pairs_min
+    rounds = options.sessions * options.rounds_min
     cases = (make_case(job.definition, workload, dataset) for job in todo for workload in job.workloads)
     return min(rounds * sum(plan(case, device).lengths) for case in cases)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from kernelmill.evaluator.sandbox import Limits
+from kernelmill.evaluator.statistics import MIN_PAIRS
 
 JUDGE_VERSION = "1.0"
 """Its first number changes when a verdict or a time would change; board editions pin it."""
@@ -41,3 +43,8 @@ class JudgeOptions:
     """none: run foreign code as ourselves. The trace says so, and no board takes it."""
     cache: Path | None = None
     """Where builds are kept; the settings' cache folder if unset."""
+
+    @property
+    def rounds_min(self) -> int:
+        """Pairs of bursts that a session has at least: all together are enough for an interval."""
+        return max(self.burst_pairs_min, math.ceil(MIN_PAIRS / self.sessions))

@@ -26,6 +26,8 @@ _LEAST_SURE_FIRST: tuple[Kind, ...] = ("within-session", "sessions", "exact")
 
 CONFIDENCE = 0.95
 MIN_SESSIONS = 3
+MIN_PAIRS = 6
+"""Fewer bound nothing at 95 %: all of five lie on one side of the median once in sixteen times."""
 _RESAMPLES = 600
 _SEED = 20260401
 
@@ -55,7 +57,7 @@ ONE = Ratio(1.0, 1.0, 1.0, "exact")
 def paired_ratio(sessions: Sequence[Sequence[float]]) -> Ratio:
     """The ratio behind one list of log(t_base / t_sol) per session, one number per adjacent pair of calls.
 
-    Fewer than six pairs bound nothing at 95 %: the interval is then (0, inf).
+    Of fewer than MIN_PAIRS the interval is (0, inf).
     """
     kept = [list(session) for session in sessions if session]
     pairs = [value for session in kept for value in session]

@@ -99,7 +99,7 @@ class BurstMatch:
 
     def _session(self, session: int) -> None:
         options, board = self._options, self._board
-        placed = draw_places(board.pool, options.burst_pairs_min, board.lengths)
+        placed = draw_places(board.pool, options.rounds_min, board.lengths)
         pairs: dict[int, list[tuple[float, float]]] = {id(one): [] for one in (self._baseline, *self._playing)}
         start, rounds = time.monotonic(), 0
         while rounds < self._rounds(start, rounds):
@@ -114,7 +114,7 @@ class BurstMatch:
     def _rounds(self, start: float, rounds: int) -> int:
         """How many rounds this session has: the least, and more while its share of time lasts."""
         options = self._options
-        least = options.burst_pairs_min
+        least = options.rounds_min
         if rounds < least:
             return least
         share = options.burst_seconds / options.sessions * (1 + len(self._playing))

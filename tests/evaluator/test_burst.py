@@ -112,7 +112,7 @@ def test_a_trace_says_by_which_clock_it_was_timed() -> None:
     (trace, _) = judge([a_solution("honest", HONEST + "\n", True)])["honest"]
     assert trace.evaluation and trace.passed
     times, evidence = trace.evaluation.statistics, trace.evaluation.evidence
-    assert times and times.n == JudgeOptions().burst_pairs_min and times.median_ms and times.ratio
+    assert times and times.n == JudgeOptions(sessions=1).rounds_min and times.median_ms and times.ratio
     assert evidence and "eager burst" in (evidence.clock or "") and (evidence.verified_calls or 0) > 30
 
 
