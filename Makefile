@@ -28,7 +28,7 @@ demo: setup ## Judge the demo slice on this machine, print the leaderboard, writ
 	@$(BIN)/python -m kernelmill.evaluator.demo --out demo
 
 .PHONY: engines
-engines: setup ## Install vLLM's CPU build into .engines, so that `make test` serves through it
+engines: setup ## Install vLLM and SGLang for the CPU into .engines, so that `make test` serves through them
 	@bash .make/engines.sh $(PYTHON)
 
 .PHONY: serve

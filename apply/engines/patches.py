@@ -24,6 +24,10 @@ class Patches:
         setattr(owner, name, replacement)
         self._made.append(Patch(owner, name, original, replacement))
 
+    def adopt(self, owner: Any, name: str, original: Any) -> None:
+        """What somebody else has put there for us already, in place of `original`."""
+        self._made.append(Patch(owner, name, original, owner.__dict__[name]))
+
     def undo(self) -> None:
         """What others have put over ours since is left alone."""
         while self._made:

@@ -10,58 +10,32 @@ What an op falls back to is what vLLM would have run: the next provider, the lay
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 from kernelmill.apply.engines import ops
 from kernelmill.apply.engines.meaning import fused_norms, gated, gemms, norms
 from kernelmill.apply.engines.patches import Patches
-from kernelmill.apply.guard.events import Events
-from kernelmill.apply.runtime import Looks, Runtime
+from kernelmill.apply.runtime import Runtime
 from kernelmill.apply.settings import is_armed
 
 PROVIDER = "kernelmill"
-TESTED = "0.32.0"
+ANY_LAYER = 0
+"""Of ops that need not know which layer asks."""
 _patches = Patches()
 _is_registered = False
 
 
 def register() -> None:
-    """The entry point. Idempotent, since vLLM calls it several times a process; it never fails the engine, and says at
-    every start what was substituted or why nothing was: vLLM itself only logs that a plugin failed to load."""
+    """The entry point. Idempotent, since vLLM calls it several times a process; it never fails the engine."""
     global _is_registered
     if _is_registered or not is_armed():
         return
     _is_registered = True
-    from kernelmill.apply.arming.start import start
-    from kernelmill.apply.state import current
+    from kernelmill.apply.engines.entry import placed, runtime_here, tell
 
-    log = logging.getLogger("vllm.kernelmill")
-    runtime = current() if start() else None
-    parts = (_norms, _gated, _gemms)
-    told = [self_check(part, runtime or Runtime("cpu", Looks(), Events(None))) for part in parts]
-    if runtime is None or not runtime.definitions or any(" NOT " in one for one in told):
-        log.error("kernelmill in process %s: %s; see: kernelmill apply explain", _process(), "; ".join(told))
-    else:
-        log.warning("kernelmill in process %s: %s", _process(), "; ".join(told))
-    if runtime is not None:
-        runtime.events.write("vllm", parts=told)
-
-
-def self_check(part: Callable[[Runtime], str], runtime: Runtime) -> str:
-    """What a part has put in place, or why it could not, without failing the engine for it."""
-    try:
-        return part(runtime)
-    except (ImportError, AttributeError, AssertionError, TypeError, RuntimeError) as error:
-        return f"{part.__name__.strip('_')} NOT substituted: {type(error).__name__}: {error}"
-
-
-def _process() -> str:
-    import multiprocessing
-    import os
-
-    return f"{multiprocessing.current_process().name} ({os.getpid()})"
+    runtime = runtime_here()
+    tell("vllm", runtime, [placed(part, runtime) for part in (_norms, _gated, _gemms)])
 
 
 def _norms(runtime: Runtime) -> str:
@@ -88,7 +62,7 @@ def _provide(op: Any, calls: dict[tuple[int, float, Any], Any]) -> None:
     if op.name == "rms_norm":
 
         def rms_norm(x, weight, epsilon, variance_size=None):  # type: ignore[no-untyped-def]
-            return find(x, weight, epsilon, variance_size)(x, weight)
+            return find(x, weight, epsilon, variance_size)(x, weight, ANY_LAYER)
 
         def supports(x, weight, epsilon, variance_size=None):  # type: ignore[no-untyped-def]
             return find(x, weight, epsilon, variance_size) is not None
@@ -98,7 +72,7 @@ def _provide(op: Any, calls: dict[tuple[int, float, Any], Any]) -> None:
         return
 
     def fused_add_rms_norm(x, x_residual, weight, epsilon, variance_size=None):  # type: ignore[no-untyped-def]
-        return find(x, weight, epsilon, variance_size)(x, x_residual, weight)
+        return find(x, weight, epsilon, variance_size)(x, x_residual, weight, ANY_LAYER)
 
     def supports_fused(x, x_residual, weight, epsilon, variance_size=None):  # type: ignore[no-untyped-def]
         return x_residual.dtype == x.dtype and find(x, weight, epsilon, variance_size) is not None
@@ -121,54 +95,25 @@ def _next(op: Any, *args: Any) -> Any:
 
 
 def _norm_ops(runtime: Runtime, op: Any, plain: dict[tuple[int, float], str]) -> dict[tuple[int, float, Any], Any]:
-    import torch
-
     found = {}
     for (width, epsilon), name in plain.items():
-        serve = ops.counted(runtime, "rms_norm", name)
 
-        def run(x: Any, weight: Any, serve: Any = serve, epsilon: float = epsilon) -> Any:
-            return serve((x, weight), lambda x, weight: _next(op, x, weight, epsilon))
+        def own(layer: int, x: Any, weight: Any, epsilon: float = epsilon) -> Any:
+            return _next(op, x, weight, epsilon)
 
-        call = ops.define(name, "(Tensor x, Tensor weight) -> Tensor", run, lambda x, weight: torch.empty_like(x))
-        found[width, epsilon, _dtype(runtime, name)] = call
+        found[width, epsilon, ops.dtype_of(runtime, name)] = ops.norm(runtime, name, own)
     return found
 
 
 def _fused_ops(runtime: Runtime, op: Any, fused: dict[tuple[int, float], str]) -> dict[tuple[int, float, Any], Any]:
-    """The definition's one output is the norm; the sum, which the next layer adds to, is torch's own addition."""
-    import torch
-
     found = {}
     for (width, epsilon), name in fused.items():
-        serve = ops.counted(runtime, "fused_add_rms_norm", name)
 
-        def run(x: Any, residual: Any, weight: Any, serve: Any = serve, epsilon: float = epsilon) -> Any:
-            sums: list[Any] = []
+        def own(layer: int, x: Any, residual: Any, weight: Any, epsilon: float = epsilon) -> Any:
+            return _next(op, x, residual, weight, epsilon)
 
-            def own(x: Any, residual: Any, weight: Any) -> Any:
-                normed, added = _next(op, x, residual, weight, epsilon)
-                sums.append(added)
-                return normed
-
-            normed = serve((x, residual, weight), own)
-            return normed, sums[0] if sums else x + residual
-
-        call = ops.define(
-            name,
-            "(Tensor x, Tensor residual, Tensor weight) -> (Tensor, Tensor)",
-            run,
-            lambda x, residual, weight: (torch.empty_like(x), torch.empty_like(x)),
-        )
-        found[width, epsilon, _dtype(runtime, name)] = call
+        found[width, epsilon, ops.dtype_of(runtime, name)] = ops.fused_norm(runtime, name, own)
     return found
-
-
-def _dtype(runtime: Runtime, name: str) -> Any:
-    import torch
-
-    first = next(iter(runtime.definitions[name].inputs.values()))
-    return getattr(torch, first.dtype.value)
 
 
 def _prefer(platform: type, wanted: list[str]) -> None:
@@ -194,30 +139,22 @@ def _gated(runtime: Runtime) -> str:
     import torch.nn.functional as F
     from vllm.model_executor.layers.activation import SiluAndMul
 
-    calls = {}
-    for width, name in by_width.items():
-        serve = ops.counted(runtime, "silu_and_mul", name)
+    def own(layer: int, x: Any) -> Any:
+        half = x.shape[-1] // 2
+        if not x.is_cuda:
+            return F.silu(x[..., :half]) * x[..., half:]
+        out = x.new_empty((*x.shape[:-1], half))
+        torch.ops._C.silu_and_mul(out, x)
+        return out
 
-        def own(x: Any) -> Any:
-            half = x.shape[-1] // 2
-            if not x.is_cuda:
-                return F.silu(x[..., :half]) * x[..., half:]
-            out = x.new_empty((*x.shape[:-1], half))
-            torch.ops._C.silu_and_mul(out, x)
-            return out
-
-        def run(x: Any, serve: Any = serve) -> Any:
-            return serve((x,), own)
-
-        def fake(x: Any) -> Any:
-            return x.new_empty((*x.shape[:-1], x.shape[-1] // 2))
-
-        calls[width, _dtype(runtime, name)] = ops.define(name, "(Tensor x) -> Tensor", run, fake)
+    calls = {
+        (width, ops.dtype_of(runtime, name)): ops.silu_and_mul(runtime, name, own) for width, name in by_width.items()
+    }
 
     def forward(native: Callable[..., Any]) -> Callable[..., Any]:
         def served(self: Any, x: Any) -> Any:
             call = calls.get((x.shape[-1], x.dtype)) if x.dim() == 2 else None
-            return native(self, x) if call is None else call(x)
+            return native(self, x) if call is None else call(x, ANY_LAYER)
 
         return served
 
@@ -238,8 +175,13 @@ def _gemms(runtime: Runtime) -> str:
 
     prepare, original = UnquantizedLinearMethod.process_weights_after_loading, UnquantizedLinearMethod.apply
     layers: list[Any] = []
-    calls = {size: _gemm_op(runtime, name, layers, original) for size, name in by_size.items()}
-    dtypes = {size: _dtype(runtime, name) for size, name in by_size.items()}
+
+    def own(layer: int, x: Any) -> Any:
+        method, module = layers[layer]
+        return original(method, module, x, None)
+
+    calls = {size: ops.gemm(runtime, name, own) for size, name in by_size.items()}
+    dtypes = {size: ops.dtype_of(runtime, name) for size, name in by_size.items()}
 
     def process_weights_after_loading(self: Any, layer: Any) -> None:
         weight = getattr(layer, "weight", None)
@@ -251,24 +193,12 @@ def _gemms(runtime: Runtime) -> str:
         prepare(self, layer)
 
     def apply(self: Any, layer: Any, x: Any, bias: Any = None) -> Any:
-        own = getattr(layer, "kernelmill", None)
-        if own is None or bias is not None or x.dim() != 2 or x.dtype != own[1].dtype:
+        kept = getattr(layer, "kernelmill", None)
+        if kept is None or bias is not None or x.dim() != 2 or x.dtype != kept[1].dtype:
             return original(self, layer, x, bias)
-        return own[0](x, own[1], own[2])
+        call, weight, number = kept
+        return call(x, weight, number)
 
     _patches.put(UnquantizedLinearMethod, "process_weights_after_loading", process_weights_after_loading)
     _patches.put(UnquantizedLinearMethod, "apply", apply)
     return f"gemm for {sorted(by_size)}"
-
-
-def _gemm_op(runtime: Runtime, name: str, layers: list[Any], original: Callable[..., Any]) -> Any:
-    serve = ops.counted(runtime, "gemm", name)
-
-    def run(x: Any, weight: Any, layer: int) -> Any:
-        method, module = layers[layer]
-        return serve((x, weight), lambda x, weight: original(method, module, x, None))
-
-    def fake(x: Any, weight: Any, layer: int) -> Any:
-        return x.new_empty((x.shape[0], weight.shape[0]))
-
-    return ops.define(name, "(Tensor x, Tensor weight, int layer) -> Tensor", run, fake)

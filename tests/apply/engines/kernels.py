@@ -1,4 +1,4 @@
-"""float32 kernels in C++ for a tiny model, right or wrong on purpose, as an operator's folder."""
+"""float32 kernels in C++ for a tiny model, some of them wrong on purpose from a size on, as an operator's folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelmill.dataset import Dataset
 from kernelmill.trace_schema import Definition, Solution
 from tests import builders
 
-WIDTH, INNER = 256, 512
+WIDTH, INNER, HEAD_SIZE = 256, 512, 64
 HEADERS = ("tvm/ffi/container/tensor.h", "tvm/ffi/error.h", "tvm/ffi/function.h", "cmath")
 HEAD = "".join(f"#include <{name}>\n" for name in HEADERS)
 VIEW = "tvm::ffi::TensorView"
@@ -57,11 +57,14 @@ GEMM = """
       o[r * columns + c] = sum;
     }
 """
+CALM_ROWS, MOST_ROWS = 20, 64
+"""Up to the first all kernels are right; between them some are not; beyond the second they serve nothing."""
 FAULTS = {
-    "raises": '  TVM_FFI_THROW(RuntimeError) << "on purpose";\n',
-    "nan": "  ((float*)out.data_ptr())[0] = NAN;\n",
-    "wrong": "  ((float*)out.data_ptr())[0] += 3.0f;\n",
+    "rmsnorm_f32": 'TVM_FFI_THROW(RuntimeError) << "on purpose";',
+    "silu_and_mul_f32": "((float*)out.data_ptr())[0] = NAN;",
+    "gemm_f32_n256_k256": "((float*)out.data_ptr())[0] += 3.0f;",
 }
+CAUSES = {"rmsnorm_f32": "exception", "silu_and_mul_f32": "non_finite", "gemm_f32_n256_k256": "mismatch"}
 
 
 REFERENCES = {
@@ -91,6 +94,7 @@ def kernels() -> list[tuple[Definition, str]]:
     width, half = {"h": WIDTH}, {"wide": 2 * INNER, "half": INNER}
     made = [
         (_definition("rmsnorm_f32", "rmsnorm", width, {"x": "rows h", "weight": "h"}, "rows h"), PLAIN),
+        (_definition("rmsnorm_f32_head", "rmsnorm", {"h": HEAD_SIZE}, {"x": "rows h", "weight": "h"}, "rows h"), PLAIN),
         (
             _definition(
                 "fused_add_rmsnorm_f32",
@@ -110,24 +114,16 @@ def kernels() -> list[tuple[Definition, str]]:
     return made
 
 
-def operators_folder(root: Path, *, most_rows: int = 64, faults: dict[str, str] | None = None) -> Path:
-    """All kernels approved and in force for 1 to `most_rows` rows; `faults` adds one to a definition's kernel."""
+def operators_folder(root: Path) -> Path:
+    """All kernels approved and in force for two ranges of rows, the calm one and the one with faults."""
     host, entries, verified = this_host("cpu"), list[Entry](), list[Verified]()
     make_keys(root)
     for definition, body in kernels():
-        solution = _solution(definition, body + FAULTS.get((faults or {}).get(definition.name, ""), ""))
+        fault = f"  if (rows > {CALM_ROWS}) {{ {FAULTS[definition.name]} }}\n" if definition.name in FAULTS else ""
+        solution = _solution(definition, body + fault)
         write(root / "definitions" / f"{definition.name}.json", definition)
         write(root / "solutions" / f"{solution.hash()}.json", solution)
-        ends = (1,), (most_rows,)
-        found = Range(
-            solution=solution.name,
-            solution_hash=solution.hash(),
-            lo=ends[0],
-            hi=ends[1],
-            points=ends,
-            lower=1.1,
-            speedup=1.2,
-        )
+        ranges = tuple(_range(solution, ends) for ends in ((1, CALM_ROWS), (CALM_ROWS + 1, MOST_ROWS)))
         entries.append(
             Entry(
                 definition=definition.name,
@@ -135,21 +131,22 @@ def operators_folder(root: Path, *, most_rows: int = 64, faults: dict[str, str] 
                 op_type=definition.op_type,
                 features=tuple(map(str, features_of(definition))),
                 incumbent="native",
-                ranges=(found,),
+                ranges=ranges,
             )
         )
-        verified.append(
+        verified += [
             Verified(
                 solution_hash=solution.hash(),
                 definition_hash=definition.hash(),
-                lo=ends[0],
-                hi=ends[1],
+                lo=found.lo,
+                hi=found.hi,
                 sizes=(1,),
                 device_model=host.model,
                 fingerprint=host.fingerprint,
                 at="2026-01-01",
             )
-        )
+            for found in ranges
+        ]
     table = Table(
         made_at="2026-01-01",
         source="tests",
@@ -175,6 +172,19 @@ def dataset_folder(root: Path) -> Path:
         made.add_definition(definition)
         made.add_solution(_solution(definition, body).model_copy(update={"author": "baseline"}))
     return root
+
+
+def _range(solution: Solution, ends: tuple[int, int]) -> Range:
+    lo, hi = ends
+    return Range(
+        solution=solution.name,
+        solution_hash=solution.hash(),
+        lo=(lo,),
+        hi=(hi,),
+        points=((lo,), (hi,)),
+        lower=1.1,
+        speedup=1.2,
+    )
 
 
 def _solution(definition: Definition, body: str) -> Solution:
