@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,8 +21,9 @@ import torch
 
 from kernelmill.apply import apply, enable_tracing
 from kernelmill.evaluator.statistics import Ratio, paired_ratio
-from tests.apply.engines import test_vllm
 from tests.apply.engines.kernels import dataset_folder
+from tests.apply.engines.serving import VLLM, serving, tiny_model
+from tests.apply.engines.test_vllm import burst
 
 DEFINITION = "rmsnorm_h4096"
 CALLS = 5000
@@ -56,10 +56,7 @@ def cost(folder: Path, rounds: int) -> tuple[float, float]:
 
 def served(folder: Path, rounds: int, requests: int) -> Ratio:
     """Time of a burst, plain over traced."""
-    model = folder / "qwen3"
-    script = Path(test_vllm.__file__).parent / "tiny_model.py"
-    command = [str(test_vllm.VENV / "bin/python"), str(script), str(model), "qwen3", "float32"]
-    subprocess.run(command, check=True, capture_output=True, timeout=300, cwd=folder)
+    model = tiny_model(VLLM, "qwen3", folder)
     traced = {
         "KERNELMILL_ENABLE_TRACING": "1",
         "KERNELMILL_TRACING_OUT": str(folder / "out"),
@@ -67,14 +64,14 @@ def served(folder: Path, rounds: int, requests: int) -> Ratio:
     }
     ratios = []
     with ExitStack() as stack:
-        plain = stack.enter_context(test_vllm.serving(model, folder / "plain", "--enforce-eager"))
-        looked_at = stack.enter_context(test_vllm.serving(model, folder / "traced", "--enforce-eager", **traced))
+        plain = stack.enter_context(serving(VLLM, model, folder / "plain", "--enforce-eager"))
+        looked_at = stack.enter_context(serving(VLLM, model, folder / "traced", "--enforce-eager", **traced))
         for at in range(rounds + WARM_UP):
             taken = {}
             for address in (plain, looked_at) if at % 2 else (looked_at, plain):
                 time.sleep(PAUSE_S)
                 start = time.perf_counter()
-                test_vllm.burst(address, requests)
+                burst(address, requests)
                 taken[address] = time.perf_counter() - start
             if at >= WARM_UP:
                 ratios.append(math.log(taken[plain] / taken[looked_at]))
