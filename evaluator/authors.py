@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
+from statistics import fmean
 from typing import Literal
 
 from pydantic_core import from_json
@@ -15,23 +16,30 @@ from kernelmill.evaluator.scoring import Entry, Score, place, ranks_of
 from kernelmill.evaluator.statistics import ONE, Ratio, mean_ratio
 
 By = Literal["author", "language"]
+WIN_AT = (1.0, 1.2, 1.5, 2.0)
+"""A definition is won at p where the best entry is surely more than p times as fast as the baseline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What one author has on one board: the best entry, `solution` None where none has a rank."""
+    """What one author has on one board: the best entry, `solution` None where none has a rank.
+
+    `pass_rate` is that entry's: PASSED workloads among all.
+    """
 
     first_judged: str
     solution: str | None = None
     solution_hash: str | None = None
     speedup: Ratio = ONE
+    pass_rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorScore:
     """An author's best entries over a whole list of definitions; where there is none, 1: the baseline stays.
 
-    `author` is a language where the standings are languages'.
+    `author` is a language where the standings are languages'. `pass_rate` is the mean over what was attempted, `wins`
+    how many definitions are won at each of WIN_AT.
     """
 
     author: str
@@ -39,6 +47,8 @@ class AuthorScore:
     improved: int
     attempted: int
     all: int
+    pass_rate: float
+    wins: Mapping[float, int]
     first_judged: str | None
     best: Mapping[str, Standing]
     rank: int | None = None
@@ -77,7 +87,7 @@ def rank_authors(boards: Mapping[str, Mapping[str, Standing]]) -> list[AuthorSco
 def dump_standings(standings: Mapping[str, Standing]) -> str:
     """One compact line of standard JSON."""
     values = {
-        name: [each.first_judged, each.solution, each.solution_hash, each.speedup.as_list()]
+        name: [each.first_judged, each.solution, each.solution_hash, each.speedup.as_list(), each.pass_rate]
         for name, each in standings.items()
     }
     return json.dumps(values, allow_nan=False, separators=(",", ":"))
@@ -85,8 +95,8 @@ def dump_standings(standings: Mapping[str, Standing]) -> str:
 
 def load_standings(text: str) -> dict[str, Standing]:
     return {
-        name: Standing(first_judged, solution, source, Ratio.from_list(speedup))
-        for name, (first_judged, solution, source, speedup) in from_json(text).items()
+        name: Standing(first_judged, solution, source, Ratio.from_list(speedup), pass_rate)
+        for name, (first_judged, solution, source, speedup, pass_rate) in from_json(text).items()
     }
 
 
@@ -96,7 +106,7 @@ def _standing(entries: Sequence[Entry]) -> Standing:
     if not ranked:
         return Standing(first)
     best = max(ranked, key=lambda entry: entry.speedup.lo)
-    return Standing(first, best.solution, best.solution_hash, best.speedup)
+    return Standing(first, best.solution, best.solution_hash, best.speedup, best.pass_rate or 0.0)
 
 
 def _author(name: str, boards: Mapping[str, Mapping[str, Standing]]) -> AuthorScore:
@@ -109,6 +119,8 @@ def _author(name: str, boards: Mapping[str, Mapping[str, Standing]]) -> AuthorSc
         improved=sum(speedup.lo > 1 for speedup in speedups),
         attempted=len(own),
         all=len(boards),
+        pass_rate=fmean([standing.pass_rate for standing in own.values()]) if own else 0.0,
+        wins={p: sum(speedup.lo > p for speedup in speedups) for p in WIN_AT},
         first_judged=min((standing.first_judged for standing in own.values()), key=moment, default=None),
         best=best,
     )

@@ -109,6 +109,8 @@ def standing(row: AuthorScore) -> dict[str, Any]:
         "improved": row.improved,
         "attempted": row.attempted,
         "all": row.all,
+        "pass_rate": number(row.pass_rate),
+        "wins": {f"{p:g}": won for p, won in row.wins.items()},
         "first_judged": row.first_judged,
         "best": {
             definition: {

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
+from kernelmill.agents.making import Making
 from kernelmill.dataset import Dataset
 from kernelmill.evaluator.executors import LocalExecutor
 from kernelmill.evaluator.options import JudgeOptions
@@ -29,6 +30,8 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 USED = "rmsnorm_h128"
 """A definition that models of the catalogue call; a small one stands for it."""
 OWNER = "tests.leaderboard.scripted_owner"
+MAKING = Making("1", "climb", "openai:some", 40, 30_000, 0.75)
+"""What the leader tells of how it came to be."""
 
 
 @dataclass
@@ -68,7 +71,10 @@ def populate(world: World) -> str:
         ("PASSED 1.2", "alice", HOSTILE),
     ]
     for place, (verdict, who, name) in enumerate(cases):
-        world.submit(scripted(verdict, f"{place} {HOSTILE}"), who, name=name)
+        raw = raw_solution(name=name, source=scripted(verdict, f"{place} {HOSTILE}"))
+        if name == "rmsnorm_fast":
+            raw["description"] = f"Tiled. {MAKING.words()}"
+        assert world.post("/api/v1/submissions", {"solution": raw}, who).status_code == 202
         world.judge()
     used = raw_solution(name="used_by_a_model", definition=USED, source=scripted("PASSED 2.0", "used"))
     assert world.post("/api/v1/submissions", {"solution": used}).status_code == 202

@@ -247,11 +247,31 @@ def test_an_author_s_progress_and_what_it_took(site: Site) -> None:
     author, solution = (get(site, path).text for path in ("/authors/alice", "/solutions/rmsnorm_told"))
     for text in (author, solution):
         assert "45,000" in text
-        assert "1.25 USD" in text
+    assert "1.25 USD" in solution
+    assert "2.00 USD" in author, "with what the leader took"
     steps = author[author.index('id="progress-title"') :].partition("</table>")[0]
     assert "rmsnorm_<wbr>fast" in steps
     assert "rmsnorm_<wbr>wrong" not in steps
     assert "Cost" not in get(site, "/authors/bob").text
+
+
+def test_the_agents_tab_tells_what_was_won_and_what_it_took(site: Site) -> None:
+    def become(kind: str) -> None:
+        with site.world.database.write() as connection:
+            connection.execute(update(t.Author).where(t.Author.name == "alice").values(kind=kind))
+
+    become("agent")
+    text, table = (get(site, f"/leaderboard?by=agent{more}").text for more in ("", "&format=csv"))
+    become("person")
+    row = text[text.index('href="/authors/alice"') :].partition("</tr>")[0]
+    for told in ("30,000", "0.75 USD", "medium", "100"):
+        assert told in row
+    head, *lines = [line.split(",") for line in table.splitlines()]
+    (alice,) = (dict(zip(head, line, strict=True)) for line in lines if line[0] == "alice")
+    assert (alice["won_at_1.2"], alice["evaluations"], alice["budget"]) == ("2", "40.0", "medium")
+    people = get(site, "/leaderboard?by=person").text
+    assert "/authors/alice" in people
+    assert "Budget" not in people
 
 
 def test_home_tells_what_moved_this_week(site: Site) -> None:

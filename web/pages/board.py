@@ -13,6 +13,7 @@ from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
 from kernelmill.dataset import catalogue
+from kernelmill.evaluator.authors import WIN_AT
 from kernelmill.evaluator.report import charts, wording
 from kernelmill.evaluator.report.lines import read_ratio
 from kernelmill.evaluator.statistics import ONE, mean_ratio
@@ -20,7 +21,7 @@ from kernelmill.leaderboard import architectures, ranking
 from kernelmill.leaderboard.api.context import Service, service_of
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.ranking import Head
-from kernelmill.web import sheet
+from kernelmill.web import effort, sheet
 from kernelmill.web.html import PageRoute, Span, page, ratio, whole
 
 TABS = {
@@ -32,6 +33,9 @@ TABS = {
 }
 PAGE = 50
 SPEEDUP = ("speedup", "speedup_low", "speedup_high")
+TOLD = ("log_gain", "improved", "attempted", "rank", "pass_rate")
+WON = tuple(f"won_at_{p:g}" for p in WIN_AT)
+TOOK = ("evaluations", "tokens", "cost_usd", "budget")
 WRONG = frozenset({"INCORRECT_SHAPE", "INCORRECT_DTYPE", "INCORRECT_NUMERICAL"})
 
 
@@ -74,7 +78,7 @@ def board(request: Request) -> Response:
         mix = _mix(_names(connection, edition.id, wanted), heads, summaries)
         editions = list(connection.scalars(select(t.Edition.name).order_by(t.Edition.id.desc())))
     if sheet.wanted(request):
-        return sheet.sheet("board", ["name", *SPEEDUP, "log_gain", "improved", "attempted", "rank"], map(_line, rows))
+        return sheet.sheet("board", ["name", *SPEEDUP, *TOLD, *WON, *TOOK], map(_line, rows))
     shown = rows[wanted.start : wanted.start + PAGE]
     speedups = [ratio(_speedup(row, wanted.by)) for row in shown]
     axis = charts.ratio_axis(
@@ -134,7 +138,9 @@ def _rows(
     rows = service.ranking.standings(connection, edition, heads, wanted.by, wanted.op_type, wanted.among)
     if wanted.tab in ("agent", "person"):
         kind = set(connection.scalars(select(t.Author.name).where(t.Author.kind == wanted.tab)))
-        return [row for row in rows if row["name"] in kind]
+        rows = [row for row in rows if row["name"] in kind]
+        took = effort.efforts(connection, rows) if wanted.tab == "agent" else {}
+        return [{**row, "effort": took.get(row["name"])} for row in rows]
     if wanted.tab == "language":
         return [{**row, "verdicts": _verdicts(row["name"], summaries)} for row in rows]
     return rows
@@ -152,12 +158,14 @@ def _mix(names: Sequence[str], heads: Sequence[Head], summaries: Sequence[dict[s
 
 
 def _line(row: dict[str, Any]) -> list[sheet.Cell]:
-    """Of kernels those columns stay empty that only authors and languages have."""
+    """Of kernels those columns stay empty that only authors and languages have, of others what only agents tell."""
     by = "solution" if "best_mix" in row else "author"
     told = _speedup(row, by) or {"ratio": None, "ci95": (None, None)}
     name = row["definition"] if by == "solution" else row["name"]
-    rest = (row.get(column) for column in ("log_gain", "improved", "attempted", "rank"))
-    return [name, told["ratio"], *told["ci95"], *rest]
+    rest = [row.get(column) for column in TOLD]
+    won = [row.get("wins", {}).get(f"{p:g}") for p in WIN_AT]
+    took = [getattr(row.get("effort"), column, None) for column in TOOK]
+    return [name, told["ratio"], *told["ci95"], *rest, *won, *took]
 
 
 def _verdicts(language: str, summaries: Sequence[dict[str, Any]]) -> dict[str, float]:
