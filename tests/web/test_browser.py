@@ -93,6 +93,25 @@ def test_a_kernel_is_submitted_and_watched_while_it_is_judged(reader: Reader) ->
     expect(page.locator("#verdicts tr")).to_have_count(5)
 
 
+def test_source_files_become_a_solution_that_can_be_sent(reader: Reader) -> None:
+    page = reader.open("/submit")
+    page.get_by_role("button", name="Make a solution of them").click()
+    expect(page.get_by_role("alert")).to_contain_text("Choose source files")
+    page.get_by_label("Definition").fill(DEFINITION)
+    files = {"main.py": scripted("PASSED 1.0", "from files"), "notes.h": "/* beside it */"}
+    page.get_by_label("Files").set_input_files(
+        [{"name": name, "mimeType": "text/plain", "buffer": text.encode()} for name, text in files.items()]
+    )
+    page.get_by_role("button", name="Make a solution of them").click()
+    expect(page.get_by_role("alert")).to_be_hidden()
+    page.get_by_label("Token").fill(reader.site.world.tokens["bob"])
+    made = json.loads(page.get_by_label("Solution (JSON)").input_value())
+    assert {each["path"]: each["content"] for each in made["sources"]} == files
+    assert (made["spec"]["language"], made["spec"]["entry_point"]) == ("python", "main.py::run")
+    page.get_by_role("button", name="Submit", exact=True).click()
+    page.wait_for_url("**/submissions/*")
+
+
 def test_a_wrong_submission_is_told_field_by_field(reader: Reader) -> None:
     page = reader.open("/submit")
     page.get_by_label("Solution (JSON)").fill("{")

@@ -255,6 +255,16 @@ def test_an_author_s_progress_and_what_it_took(site: Site) -> None:
     assert "Cost" not in get(site, "/authors/bob").text
 
 
+def test_kernels_are_filtered_by_their_leaders_language_and_by_the_day(site: Site) -> None:
+    def shown(query: str) -> bool:
+        return f"/definitions/{DEFINITION}?" in get(site, f"/leaderboard?by=solution&{query}").text
+
+    assert shown("language=python&since=2000-01-01")
+    assert not shown("language=cuda")
+    assert not shown("since=9999-01-01")
+    assert 'name="since" value="2000-01-01"' in get(site, "/leaderboard?by=solution&since=2000-01-01").text
+
+
 def test_the_agents_tab_tells_what_was_won_and_what_it_took(site: Site) -> None:
     def become(kind: str) -> None:
         with site.world.database.write() as connection:

@@ -41,19 +41,26 @@ WRONG = frozenset({"INCORRECT_SHAPE", "INCORRECT_DTYPE", "INCORRECT_NUMERICAL"})
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the query asks for. `serves` is the id of a model: only the kernels that it calls."""
+    """What the query asks for. `serves` is the id of a model: only the kernels that it calls.
+
+    `language` is the leader's and `since` the day from which on a board changed: of kernels only.
+    """
 
     tab: str
     device_model: str | None
     op_type: str | None
     serves: str | None
+    language: str | None
+    since: str | None
     start: int
 
     @classmethod
     def of(cls, query: QueryParams) -> Self:
         tab = query.get("by", "author")
         device, op_type, serves = (query.get(name) or None for name in ("device_model", "op_type", "serves"))
-        return cls(tab if tab in TABS else "author", device, op_type, serves, whole(query.get("start")))
+        language, since = (query.get(name) or None for name in ("language", "since"))
+        tab = tab if tab in TABS else "author"
+        return cls(tab, device, op_type, serves, language, since, whole(query.get("start")))
 
     @property
     def by(self) -> Any:
@@ -100,6 +107,9 @@ def board(request: Request) -> Response:
         op_type=wanted.op_type,
         op_types=sorted({head.op_type for head in everything}),
         serves=wanted.serves,
+        language=wanted.language,
+        languages=sorted({language for summary in summaries for language in summary["languages"]}),
+        since=wanted.since,
         served=[one.id for one in catalogue.models()],
         axis=axis,
         bar=lambda row: charts.bar(axis, ratio(_speedup(row, wanted.by)) or ONE),
@@ -134,6 +144,8 @@ def _rows(
         return [
             {"definition": head.definition, "op_type": head.op_type, **summary}
             for head, summary in zip(heads, summaries, strict=True)
+            if wanted.since is None or head.updated_at >= wanted.since
+            if wanted.language in (None, (summary["leader"] or {}).get("language"))
         ]
     rows = service.ranking.standings(connection, edition, heads, wanted.by, wanted.op_type, wanted.among)
     if wanted.tab in ("agent", "person"):

@@ -45,7 +45,11 @@ def _listing(request: Request, who: Principal) -> Response:
 
 def form(request: Request) -> Response:
     """The form's script sends JSON to the API; without a script the page says how to submit from a shell."""
-    return page(request, "submit.html", auth=service_of(request).settings.auth)
+    service = service_of(request)
+    with service.database.read() as connection:
+        names = select(t.Definition.name).where(t.Definition.is_current).order_by(t.Definition.name)
+        definitions = list(connection.scalars(names))
+    return page(request, "submit.html", auth=service.settings.auth, definitions=definitions)
 
 
 ROUTES = [
