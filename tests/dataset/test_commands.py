@@ -24,13 +24,13 @@ def validate(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["validate", *map(str, arguments)])
 
 
-def test_a_dataset_without_errors_exits_0_and_prints_its_warnings(root: Path) -> None:
+def test_a_dataset_without_errors_exits_0_and_prints_its_notes(root: Path) -> None:
     ran = validate(small(root))
     assert ran.exit_code == 0
     assert "rmsnorm_baseline was judged on 1 of 2 workloads" in ran.stdout
     assert "error" not in ran.stdout
     assert f"dataset: {root}" in ran.stderr and "checking layout" in ran.stderr
-    assert "1 definitions, 2 solutions, 2 workloads, 2 traces: 0 errors, 1 warnings" in ran.stderr
+    assert "1 definitions, 2 solutions, 2 workloads, 2 traces: 0 errors, 0 warnings, 2 notes" in ran.stderr
 
 
 def test_errors_exit_1_and_every_line_says_where_and_what_to_do(root: Path) -> None:

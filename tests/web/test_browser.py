@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, FilePayload, expect
 
 from tests.builders import raw_solution
 from tests.leaderboard.world import DEFINITION, scripted
@@ -99,9 +99,8 @@ def test_source_files_become_a_solution_that_can_be_sent(reader: Reader) -> None
     expect(page.get_by_role("alert")).to_contain_text("Choose source files")
     page.get_by_label("Definition").fill(DEFINITION)
     files = {"main.py": scripted("PASSED 1.0", "from files"), "notes.h": "/* beside it */"}
-    page.get_by_label("Files").set_input_files(
-        [{"name": name, "mimeType": "text/plain", "buffer": text.encode()} for name, text in files.items()]
-    )
+    chosen = [FilePayload(name=name, mimeType="text/plain", buffer=text.encode()) for name, text in files.items()]
+    page.get_by_label("Files").set_input_files(chosen)
     page.get_by_role("button", name="Make a solution of them").click()
     expect(page.get_by_role("alert")).to_be_hidden()
     page.get_by_label("Token").fill(reader.site.world.tokens["bob"])
