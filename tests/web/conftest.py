@@ -31,7 +31,7 @@ USED = "rmsnorm_h128"
 """A definition that models of the catalogue call; a small one stands for it."""
 OWNER = "tests.leaderboard.scripted_owner"
 MAKING = Making("1", "climb", "openai:some", 40, 30_000, 0.75)
-"""What the leader tells of how it came to be."""
+"""What alice tells of how her leading kernels came to be."""
 
 
 @dataclass
@@ -71,16 +71,23 @@ def populate(world: World) -> str:
         ("PASSED 1.2", "alice", HOSTILE),
     ]
     for place, (verdict, who, name) in enumerate(cases):
-        raw = raw_solution(name=name, source=scripted(verdict, f"{place} {HOSTILE}"))
-        if name == "rmsnorm_fast":
-            raw["description"] = f"Tiled. {MAKING.words()}"
-        assert world.post("/api/v1/submissions", {"solution": raw}, who).status_code == 202
+        submit(world, scripted(verdict, f"{place} {HOSTILE}"), who, name)
         world.judge()
     used = raw_solution(name="used_by_a_model", definition=USED, source=scripted("PASSED 2.0", "used"))
     assert world.post("/api/v1/submissions", {"solution": used}).status_code == 202
     world.judge()
     world.refresh()
-    return str(world.submit(scripted("PASSED 3.0", "waiting"), "alice", name="rmsnorm_waiting")["id"])
+    return submit(world, scripted("PASSED 3.0", "waiting"), "alice", "rmsnorm_waiting")
+
+
+def submit(world: World, source: str, who: str, name: str) -> str:
+    """Its id. The two that lead, one after the other, tell how they came to be."""
+    raw = raw_solution(name=name, source=source)
+    if name in ("rmsnorm_fast", "rmsnorm_waiting"):
+        raw["description"] = f"Tiled. {MAKING.words()}"
+    reply = world.post("/api/v1/submissions", {"solution": raw}, who)
+    assert reply.status_code == 202
+    return str(reply.json()["id"])
 
 
 def _with_a_models_kernel(folder: Path) -> Path:

@@ -248,7 +248,7 @@ def test_an_author_s_progress_and_what_it_took(site: Site) -> None:
     for text in (author, solution):
         assert "45,000" in text
     assert "1.25 USD" in solution
-    assert "2.00 USD" in author, "with what the leader took"
+    assert "2.75 USD" in author, "with what the two took that lead"
     steps = author[author.index('id="progress-title"') :].partition("</table>")[0]
     assert "rmsnorm_<wbr>fast" in steps
     assert "rmsnorm_<wbr>wrong" not in steps
