@@ -22,7 +22,7 @@ from kernelmill.evaluator.findings import Findings, gather
 from kernelmill.evaluator.record import Finding, Record
 from kernelmill.evaluator.selection import Choice, barred, calls_ms, deployed_speedup, select
 from kernelmill.evaluator.statistics import ONE, Ratio, geometric_mean
-from kernelmill.trace_schema import Definition, Solution, Trace, Workload
+from kernelmill.trace_schema import Definition, Solution, Trace, Verdict, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,7 @@ def _entry(
         workload.uuid: record.findings[workload.uuid] for workload in workloads if workload.uuid in record.findings
     }
     ratios = {} if off_board else {uuid: finding.ratio.point for uuid, finding in found.items() if finding.ratio}
+    verdicts = Counter([finding.verdict for finding in found.values()])
     return Entry(
         solution=record.solution,
         solution_hash=record.solution_hash,
@@ -165,11 +166,11 @@ def _entry(
         is_baseline=record.solution == findings.baseline,
         off_board=off_board,
         speedup=ONE if off_board else deployed_speedup(weights, found),
-        pass_rate=_share(sum(finding.passed for finding in found.values()), workloads),
+        pass_rate=_share(verdicts[Verdict.PASSED], workloads),
         coverage=_share(len(found), workloads),
         geomean=geometric_mean(list(ratios.values())) if ratios else None,
         roofline=None if off_board else _roofline(workloads, found),
-        verdicts=dict(sorted(Counter(finding.verdict.value for finding in found.values()).items())),
+        verdicts=dict(sorted((verdict.value, count) for verdict, count in verdicts.items() if count)),
         ratios={workload.uuid: ratios.get(workload.uuid, 0.0) for workload in workloads},
         findings=found,
         first_judged=record.first_judged,
@@ -246,7 +247,8 @@ def _roofline(workloads: Sequence[Workload], found: Mapping[str, Finding]) -> fl
             weight = 1.0 if workload.weight is None else workload.weight
             least.append(weight * finding.roofline_ms)
             taken.append(weight * finding.solution_ms)
-    return fsum(least) / fsum(taken) if fsum(taken) else None
+    total = fsum(taken)
+    return fsum(least) / total if total else None
 
 
 def _share(count: int, workloads: Sequence[Workload]) -> float:

@@ -83,22 +83,23 @@ def weighted_speedup(calls_ms: Mapping[str, float], ratios: Mapping[str, Ratio])
     The interval takes every workload's bound at once, as if all erred the same way: they share a machine and a sitting,
     so independence would claim too much.
     """
-    terms = [(share, ratios.get(uuid, ONE)) for uuid, share in calls_ms.items()]
-    kind, total = least_sure([ratio for _, ratio in terms]), fsum(calls_ms.values())
-    if kind == "exact" or total == 0:
+    replaced = [ratio for uuid, ratio in ratios.items() if calls_ms.get(uuid)]
+    kind = least_sure(replaced)
+    if kind == "exact":
         return ONE
-
-    def speedup(times: list[float]) -> float:
-        time = fsum(times)
-        return total / time if time else inf
-
-    spent = [(share, ratio) for share, ratio in terms if share]
     return Ratio(
-        point=speedup([share / ratio.point if ratio.point else inf for share, ratio in spent]),
-        lo=speedup([share / ratio.lo if ratio.lo else inf for share, ratio in spent]),
-        hi=speedup([share / ratio.hi if ratio.hi else inf for share, ratio in spent]),
+        point=_speedup(calls_ms, {uuid: ratio.point for uuid, ratio in ratios.items()}),
+        lo=_speedup(calls_ms, {uuid: ratio.lo for uuid, ratio in ratios.items()}),
+        hi=_speedup(calls_ms, {uuid: ratio.hi for uuid, ratio in ratios.items()}),
         kind=kind,
     )
+
+
+def _speedup(calls_ms: Mapping[str, float], factors: Mapping[str, float]) -> float:
+    """By how much all calls are faster where each workload's are by its factor, 1 where there is none."""
+    times = [share / factor if (factor := factors.get(uuid, 1.0)) else inf for uuid, share in calls_ms.items() if share]
+    time = fsum(times)
+    return fsum(calls_ms.values()) / time if time else inf if times else 1.0
 
 
 def barred(findings: Findings) -> dict[str, str]:
@@ -121,10 +122,13 @@ def _overfit(
     if failed:
         return f"SUSPECT (overfit): {failed} of {len(judged)} hidden workloads did not pass"
     ratios = {uuid: finding.ratio for uuid, finding in record.findings.items() if finding.ratio}
-    seen = weighted_speedup(public, ratios)
-    unseen = weighted_speedup({uuid: hidden[uuid] for uuid in judged if uuid in hidden}, ratios)
-    if unseen.hi < OVERFIT * seen.lo:
-        return f"SUSPECT (overfit): {unseen.point:.2f}x on hidden workloads, {seen.point:.2f}x on public ones"
+    mine = {uuid: hidden[uuid] for uuid in judged if uuid in hidden}
+    least_seen = _speedup(public, {uuid: ratio.lo for uuid, ratio in ratios.items()})
+    most_unseen = _speedup(mine, {uuid: ratio.hi for uuid, ratio in ratios.items()})
+    if most_unseen < OVERFIT * least_seen:
+        points = {uuid: ratio.point for uuid, ratio in ratios.items()}
+        unseen, seen = _speedup(mine, points), _speedup(public, points)
+        return f"SUSPECT (overfit): {unseen:.2f}x on hidden workloads, {seen:.2f}x on public ones"
     return None
 
 

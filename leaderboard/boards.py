@@ -18,7 +18,6 @@ from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 
 from kernelmill.evaluator.admission import Admission, Listing
 from kernelmill.evaluator.authors import dump_standings, standings
-from kernelmill.evaluator.cost import work_of
 from kernelmill.evaluator.findings import HIDDEN, Findings, Share, share_of
 from kernelmill.evaluator.reference import reference_solution
 from kernelmill.evaluator.run import is_for
@@ -126,16 +125,6 @@ def rescore(database: Database) -> Rescored:
             if _content(connection, place) != before:
                 done.different.append(f"{place.definition} on {place.device_model}")
     return done
-
-
-def heat_of(connection: Connection, place: Place) -> dict[str, Any] | None:
-    """Every solution on every public workload of a board; None where its definition is no longer measured."""
-    ground = _ground(connection, place)
-    if ground is None:
-        return None
-    listings = _listings(connection, place)
-    score = _score(place, ground, _shares(connection, place, listings), listings)
-    return rows.heat(score, {each.uuid: work_of(ground.definition, each) for each in score.workloads})
 
 
 def _refresh(connection: Connection, place: Place) -> bool:

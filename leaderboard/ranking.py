@@ -115,6 +115,10 @@ class Rows(Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         return self._size
 
+    def lines(self, start: int, end: int) -> list[str]:
+        """These rows as they lie there, each a JSON object."""
+        return [self._lines[at] for at in range(*slice(start, end).indices(self._size))]
+
     @overload
     def __getitem__(self, at: int) -> dict[str, Any]: ...
 
@@ -240,10 +244,11 @@ def history(
     ]
 
 
-def reports(connection: Connection, hashes: Sequence[str]) -> dict[str, dict[str, int]]:
-    """By solution: how often serving hosts told that it was withdrawn, or regressed."""
+def reports(connection: Connection, definition: str) -> dict[str, dict[str, int]]:
+    """By the hash of a definition's solution: how often serving hosts told that it was withdrawn, or regressed."""
     own = t.Report
-    query = select(own.solution_hash, own.kind, func.count()).where(own.solution_hash.in_(hashes))
+    query = select(own.solution_hash, own.kind, func.count()).join(t.Solution, t.Solution.hash == own.solution_hash)
+    query = query.where(t.Solution.definition == definition)
     found: dict[str, dict[str, int]] = {}
     for key, kind, count in connection.execute(query.group_by(own.solution_hash, own.kind)):
         found.setdefault(key, {})[kind] = count

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from kernelmill.evaluator.authors import AuthorScore
-from kernelmill.evaluator.cost import Work
-from kernelmill.evaluator.report.lines import entry_line, number, ratio_line
+from kernelmill.evaluator.report.lines import entry_head, number, ratio_line
 from kernelmill.evaluator.scoring import Score
 from kernelmill.evaluator.selection import calls_ms
 
-FAST_P = (0.0, 0.5, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0)
+FAST_P = {f"{p:g}": p for p in (0.0, 0.5, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0)}
 
 
 def entries(score: Score, hidden: Collection[str]) -> list[dict[str, Any]]:
@@ -23,8 +22,7 @@ def entries(score: Score, hidden: Collection[str]) -> list[dict[str, Any]]:
     """
     rows = []
     for entry in score.entries:
-        row = entry_line(entry)
-        del row["ratios"]
+        row = entry_head(entry)
         if entry.off_board and any(uuid in entry.off_board for uuid in hidden):
             row["off_board"] = f"{entry.off_board.partition(' on ')[0]} on a hidden workload"
         row["fast_p"] = _fast_p(entry.ratios.values())
@@ -34,8 +32,8 @@ def entries(score: Score, hidden: Collection[str]) -> list[dict[str, Any]]:
 
 def _fast_p(ratios: Collection[float]) -> dict[str, float]:
     """`scoring.fast_p` of each of FAST_P, from one look at the ratios."""
-    ordered = sorted(ratios)
-    return {f"{p:g}": (len(ordered) - bisect_right(ordered, p)) / len(ordered) if ordered else 0.0 for p in FAST_P}
+    ordered, count = sorted(ratios), len(ratios)
+    return {name: (count - bisect_right(ordered, p)) / count if count else 0.0 for name, p in FAST_P.items()}
 
 
 def summary(score: Score) -> dict[str, Any]:
@@ -48,7 +46,7 @@ def summary(score: Score) -> dict[str, Any]:
         "solutions": sum(not entry.is_baseline for entry in score.entries),
         "baseline": baseline.solution if baseline else None,
         "baseline_ms": _baseline_ms(score),
-        "leader": _leader(entry_line(leader)) if leader else None,
+        "leader": _leader(entry_head(leader)) if leader else None,
         "best_mix": best_mix(score),
         "languages": _verdicts_by_language(score),
         "judge_versions": list(made.judge_versions),
@@ -89,6 +87,7 @@ def best_mix(score: Score) -> dict[str, Any]:
                 "workload": choice.workload.uuid,
                 "axes": dict(choice.workload.axes),
                 "weight": choice.workload.weight,
+                "baseline_ms": number(score.baseline_ms.get(choice.workload.uuid)),
                 "solution": choice.solution,
                 "solution_hash": entry.solution_hash if entry else None,
                 "ratio": ratio_line(finding.ratio) if finding and finding.ratio else None,
@@ -120,44 +119,6 @@ def standing(row: AuthorScore) -> dict[str, Any]:
             }
             for definition, each in row.best.items()
         },
-    }
-
-
-def heat(score: Score, works: Mapping[str, Work]) -> dict[str, Any]:
-    """Every solution on every workload: what a heat map shows. `works` is the least of a call, by workload uuid."""
-    uuids = [workload.uuid for workload in score.workloads]
-    return {
-        "workloads": [
-            {
-                "uuid": workload.uuid,
-                "axes": dict(workload.axes),
-                "weight": workload.weight,
-                "baseline_ms": number(score.baseline_ms.get(workload.uuid)),
-                "bytes": works[workload.uuid].bytes,
-                "flops": works[workload.uuid].flops,
-            }
-            for workload in score.workloads
-        ],
-        "rows": [
-            {
-                "solution": entry.solution,
-                "solution_hash": entry.solution_hash,
-                "cells": [_cell(entry.findings, uuid) for uuid in uuids],
-            }
-            for entry in score.entries
-        ],
-    }
-
-
-def _cell(findings: Mapping[str, Any], uuid: str) -> dict[str, Any] | None:
-    finding = findings.get(uuid)
-    if finding is None:
-        return None
-    return {
-        "verdict": str(finding.verdict),
-        "ratio": ratio_line(finding.ratio) if finding.ratio else None,
-        "solution_ms": number(finding.solution_ms),
-        "roofline_ms": number(finding.roofline_ms),
     }
 
 

@@ -48,6 +48,11 @@ def _board(board: Board) -> dict[str, Any]:
 
 
 def entry_line(entry: Entry) -> dict[str, Any]:
+    return {**entry_head(entry), "ratios": {uuid: number(ratio) for uuid, ratio in entry.ratios.items()}}
+
+
+def entry_head(entry: Entry) -> dict[str, Any]:
+    """What is said of it as a whole."""
     return {
         "rank": entry.rank,
         "tied": entry.tied,
@@ -63,7 +68,6 @@ def entry_line(entry: Entry) -> dict[str, Any]:
         "geomean": number(entry.geomean),
         "roofline": number(entry.roofline),
         "verdicts": dict(entry.verdicts),
-        "ratios": _numbers(entry.ratios),
         "first_judged": entry.first_judged,
     }
 
@@ -100,10 +104,6 @@ def read_ratio(told: Mapping[str, Any]) -> Ratio:
     """The value behind a `ratio_line`."""
     point, (lo, hi) = told["ratio"], told["ci95"]
     return Ratio(float(point), float(lo), float(hi), told["interval"])
-
-
-def _numbers(numbers: Mapping[str, float]) -> dict[str, float | str | None]:
-    return {key: number(value) for key, value in numbers.items()}
 
 
 def number(value: float | None) -> float | str | None:

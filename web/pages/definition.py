@@ -12,11 +12,11 @@ from starlette.responses import Response
 
 from kernelmill.evaluator.report import charts
 from kernelmill.evaluator.statistics import ONE
-from kernelmill.leaderboard import architectures, boards, catalog, ranking
+from kernelmill.leaderboard import architectures, catalog, ranking
 from kernelmill.leaderboard.api.context import Service, service_of
-from kernelmill.leaderboard.boards import Place
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.errors import NotFound
+from kernelmill.leaderboard.heat import heat_of
 from kernelmill.trace_schema import Definition, Workload
 from kernelmill.web import sheet
 from kernelmill.web.code import highlight
@@ -73,10 +73,10 @@ def definition(request: Request) -> Response:
         model = request.query_params.get("device_model") or (models[0] if models else None)
         head = next((head for head in heads if head.device_model == model), None)
         if sheet.wanted(request):
-            return _sheet(connection, edition.id, head)
+            return _sheet(service, connection, edition.id, head)
         workloads = _workloads(connection, name)
         board = service.ranking.board(connection, edition.id, head, start + PAGE) if head else None
-        heat = _heat(service, connection, edition.id, head, start) if head else None
+        heat = _heat(service, connection, edition.id, head, board, start) if head and board else None
     entries = board["entries"] if board else []
     shown = entries[start : start + PAGE]
     axis = charts.ratio_axis(
@@ -109,24 +109,23 @@ def _workloads(connection: Connection, name: str) -> list[Workload]:
 
 
 def _heat(
-    service: Service, connection: Connection, edition: int, head: ranking.Head, start: int
+    service: Service, connection: Connection, edition: int, head: ranking.Head, board: dict[str, Any], start: int
 ) -> dict[str, Any] | None:
-    """A page of rows and the heaviest workloads that were judged; CSV and API have all."""
+    """A page of rows, on the heaviest workloads that any of them was judged on; CSV and API have all."""
 
     def make() -> dict[str, Any] | None:
-        heat = boards.heat_of(connection, Place(edition, head.definition, head.device_model))
+        heat = heat_of(connection, edition, head, board, start, start + PAGE)
         if heat is None:
             return None
         judged = {at for row in heat["rows"] for at, cell in enumerate(row["cells"]) if cell}
         heaviest = sorted(judged, key=lambda at: -(heat["workloads"][at]["weight"] or 1))
         kept = sorted(heaviest[:HEAT_COLUMNS])
-        workloads = [heat["workloads"][at] for at in kept]
-        shown = heat["rows"][start : start + PAGE]
         return {
             "total": len(heat["workloads"]),
-            "workloads": workloads,
+            "workloads": [heat["workloads"][at] for at in kept],
             "rows": [
-                {**row, "cells": [_cell(row["cells"][at], heat["workloads"][at]) for at in kept]} for row in shown
+                {**row, "cells": [_cell(row["cells"][at], heat["workloads"][at]) for at in kept]}
+                for row in heat["rows"]
             ],
         }
 
@@ -169,8 +168,9 @@ def _ratios(heat: dict[str, Any]) -> Iterator[list[sheet.Cell]]:
                 yield [row["solution"], workload["uuid"], cell["verdict"], told["ratio"], *told["ci95"], *rest]
 
 
-def _sheet(connection: Connection, edition: int, head: ranking.Head | None) -> Response:
-    heat = boards.heat_of(connection, Place(edition, head.definition, head.device_model)) if head else None
+def _sheet(service: Service, connection: Connection, edition: int, head: ranking.Head | None) -> Response:
+    board = service.ranking.board(connection, edition, head) if head else None
+    heat = heat_of(connection, edition, head, board) if head and board else None
     return sheet.sheet("ratios", HEADER, _ratios(heat) if heat else [])
 
 

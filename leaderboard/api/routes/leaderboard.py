@@ -6,9 +6,10 @@ import json
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic_core import from_json
 from sqlalchemy import Connection, func, select
 
-from kernelmill.leaderboard import apply_table, boards, progress, ranking
+from kernelmill.leaderboard import apply_table, progress, ranking
 from kernelmill.leaderboard.api.context import Reader, Service, TheService
 from kernelmill.leaderboard.api.models import (
     ApplyTable,
@@ -31,10 +32,10 @@ from kernelmill.leaderboard.api.replies import (
     page,
     tagged,
 )
-from kernelmill.leaderboard.boards import Place
 from kernelmill.leaderboard.db import tables as t
 from kernelmill.leaderboard.db.types import now
 from kernelmill.leaderboard.errors import Invalid, NotFound
+from kernelmill.leaderboard.heat import heat_of
 from kernelmill.leaderboard.ranking import By, Edition, Head
 
 router = APIRouter(tags=["leaderboard"], responses=UNCHANGED)
@@ -122,7 +123,7 @@ def ratios(
         heads = ranking.heads(connection, found.id, device_model=device_model, definition=name)
         if not heads:
             raise NotFound(f"nothing of {name!r} was judged on {device_model!r}")
-        body = service.heat.get((found.id, heads[0], limit), lambda: _heat(connection, found, heads[0], limit))
+        body = service.heat.get((found.id, heads[0], limit), lambda: _heat(service, connection, found, heads[0], limit))
     return tagged(request, body)
 
 
@@ -209,9 +210,9 @@ def _told(service: Service, connection: Connection, edition: Edition, heads: lis
         "is_open": edition.is_open,
         "by": wanted.by,
         "definition": wanted.definition,
-        "boards": [_board(service, connection, edition, group, wanted) for group in groups.values()],
     }
-    return json.dumps(body, separators=(",", ":")).encode()
+    boards = [_board(service, connection, edition, group, wanted) for group in groups.values()]
+    return _with(body, "boards", boards).encode()
 
 
 def _board(
@@ -220,30 +221,35 @@ def _board(
     edition: Edition,
     heads: list[Head],
     wanted: Wanted,
-) -> dict[str, Any]:
+) -> str:
     """One device model's part of the reply."""
     extra: dict[str, Any] = {}
-    if wanted.by != "solution":
-        rows = service.ranking.standings(connection, edition.id, heads, wanted.by, wanted.op_type)
-    elif wanted.definition is not None:
-        board = service.ranking.board(connection, edition.id, heads[0], wanted.start + wanted.limit)
-        extra, rows = board["summary"], board["entries"]
-    else:
-        summaries = service.ranking.summaries(connection, edition.id, heads)
-        rows = [_line(head, summary) for head, summary in zip(heads, summaries, strict=True)]
-    end = wanted.start + wanted.limit
-    shown = rows[wanted.start : end]
+    start, end = wanted.start, wanted.start + wanted.limit
     if wanted.by == "solution" and wanted.definition is not None:
-        shown = _with_reports(connection, shown)
-    following = encode_cursor([end]) if len(rows) > end else None
-    return {
+        board = service.ranking.board(connection, edition.id, heads[0], end)
+        extra, size = board["summary"], len(board["entries"])
+        rows = _with_reports(connection, wanted.definition, board["entries"].lines(start, end))
+    else:
+        every = _rows(service, connection, edition, heads, wanted)
+        rows, size = [_compact(row) for row in every[start:end]], len(every)
+    head = {
         "device_model": heads[0].device_model,
         "definitions": len(heads),
         "updated_at": max(head.updated_at for head in heads),
+        "next": encode_cursor([end]) if size > end else None,
         **extra,
-        "rows": shown,
-        "next": following,
     }
+    return _with(head, "rows", rows)
+
+
+def _rows(
+    service: Service, connection: Connection, edition: Edition, heads: list[Head], wanted: Wanted
+) -> list[dict[str, Any]]:
+    """Of a board over the whole list."""
+    if wanted.by != "solution":
+        return service.ranking.standings(connection, edition.id, heads, wanted.by, wanted.op_type)
+    summaries = service.ranking.summaries(connection, edition.id, heads)
+    return [_line(head, summary) for head, summary in zip(heads, summaries, strict=True)]
 
 
 def _line(head: Head, summary: dict[str, Any]) -> dict[str, Any]:
@@ -251,17 +257,33 @@ def _line(head: Head, summary: dict[str, Any]) -> dict[str, Any]:
     return {"definition": head.definition, "op_type": head.op_type, "best_mix": summary["best_mix"]["speedup"], **kept}
 
 
-def _with_reports(connection: Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    told = ranking.reports(connection, [row["solution_hash"] for row in rows if row["solution_hash"]])
-    return [{**row, "reports": told.get(row["solution_hash"], {})} for row in rows]
+def _with_reports(connection: Connection, definition: str, lines: list[str]) -> list[str]:
+    """Each line with what serving hosts told of its solution. Few are ever told of, and only theirs are read."""
+    told = ranking.reports(connection, definition)
+    return [_with_report(line, told) if told else f'{line[:-1]},"reports":{{}}}}' for line in lines]
+
+
+def _with_report(line: str, told: dict[str, dict[str, int]]) -> str:
+    row = from_json(line)
+    return _compact({**row, "reports": told.get(row["solution_hash"], {})})
+
+
+def _with(head: dict[str, Any], name: str, items: list[str]) -> str:
+    """`head` with a list at its end, whose items are JSON already."""
+    return f'{_compact(head)[:-1]},"{name}":[{",".join(items)}]}}'
+
+
+def _compact(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _reports_version(connection: Connection) -> int:
     return connection.scalar(select(func.max(t.Report.id))) or 0
 
 
-def _heat(connection: Connection, edition: Edition, head: Head, limit: int | None) -> str:
-    heat = boards.heat_of(connection, Place(edition.id, head.definition, head.device_model))
+def _heat(service: Service, connection: Connection, edition: Edition, head: Head, limit: int | None) -> str:
+    board = service.ranking.board(connection, edition.id, head, limit)
+    heat = heat_of(connection, edition.id, head, board, end=limit)
     if heat is None:
         raise NotFound(f"{head.definition} is no longer measured")
-    return json.dumps({**heat, "rows": heat["rows"][:limit]}, separators=(",", ":"))
+    return json.dumps(heat, separators=(",", ":"))
