@@ -16,7 +16,7 @@ from kernelmill.evaluator.scoring import Entry, Score, place, ranks_of
 from kernelmill.evaluator.statistics import ONE, Ratio, mean_ratio
 
 By = Literal["author", "language"]
-WIN_AT = (1.0, 1.2, 1.5, 2.0)
+WIN_AT = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0)
 """A definition is won at p where the best entry is surely more than p times as fast as the baseline."""
 
 

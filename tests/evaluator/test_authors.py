@@ -92,6 +92,6 @@ def test_authors_can_be_ranked_by_standings_alone() -> None:
 def test_wins_are_counted_by_lower_bounds_and_passes_over_what_was_attempted() -> None:
     scores = [board_of("d1", ("a", "ada", 2.0)), board_of("d2", ("b", "ada", 1.3)), board_of("d3")]
     (author,) = score_authors(scores)
-    assert author.wins == {1.0: 2, 1.2: 2, 1.5: 1, 2.0: 0}  # the interval of 2.0 begins below it
+    assert author.wins == {1.0: 2, 1.2: 2, 1.5: 1, 2.0: 0, 3.0: 0, 5.0: 0}  # the interval of 2.0 begins below it
     assert author.pass_rate == 1.0
     assert author.wins[1.0] == author.improved

@@ -157,6 +157,13 @@ def test_authors_and_languages_rank_over_the_whole_list(world: World) -> None:
     assert line["best_mix"]["ratio"] > 3.9
 
 
+def test_a_board_can_be_of_what_one_model_calls(world: World) -> None:
+    judged(world, "PASSED 2.0", "one")
+    asked = {"by": "solution", "serves": "qwen3-8b"}  # the definition here is none that a model calls
+    assert world.get("/api/v1/leaderboard", params=asked).json()["boards"] == []
+    assert world.get("/api/v1/leaderboard", params={"serves": "nobody"}).status_code == 404
+
+
 def test_pages_of_a_board_follow_each_other(world: World) -> None:
     for place in range(5):
         world.submit(scripted("PASSED 2.0", str(place)), name=f"s{place}")

@@ -46,6 +46,16 @@ def test_a_pinned_p_is_followed_by_the_table(reader: Reader) -> None:
     expect(page.locator("th.pinned")).to_have_text("p = 1.5")
 
 
+def test_what_is_won_at_p_is_drawn_and_pinned_on_the_board(reader: Reader) -> None:
+    page = reader.open("/leaderboard?by=author")
+    expect(page.get_by_role("img", name="Definitions on which")).to_be_visible()
+    page.get_by_label("Pinned p").focus()
+    page.keyboard.press("End")
+    expect(page.locator("th.pinned")).to_have_text("p = 5")
+    page.get_by_role("link", name="Kernels", exact=True).click()
+    expect(page.locator(".pin")).to_have_count(0)
+
+
 def test_charts_say_what_they_show(reader: Reader) -> None:
     page = reader.open(f"/definitions/{DEFINITION}")
     expect(page.get_by_role("img", name="Share of workloads")).to_be_visible()

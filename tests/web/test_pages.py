@@ -150,6 +150,15 @@ def test_languages_tell_what_passes_and_what_fails(site: Site) -> None:
     assert wrong == other > 5
 
 
+def test_languages_are_told_apart_by_op_type(site: Site) -> None:
+    text = get(site, "/leaderboard?by=language").text
+    table = text[text.index('id="by-op"') :].partition("</table>")[0]
+    row = table[table.index('<th scope="row">rmsnorm') :].partition("</tr>")[0]
+    one, other = (row["leader"]["speedup"]["ratio"] for row in _kernels(site))
+    assert f"{(one * other) ** 0.5:.2f}×" in row
+    assert "2 of 2 surely faster" in row
+
+
 def test_the_best_mix_stands_above_all(site: Site) -> None:
     """Of two definitions on the list both have a board: the geometric mean of what their best mixes gain."""
     text = get(site, "/leaderboard?by=author").text

@@ -15,8 +15,8 @@ from starlette.responses import Response
 from kernelmill.dataset import catalogue
 from kernelmill.evaluator.authors import WIN_AT
 from kernelmill.evaluator.report import charts, wording
-from kernelmill.evaluator.report.lines import read_ratio
-from kernelmill.evaluator.statistics import ONE, mean_ratio
+from kernelmill.evaluator.report.lines import ratio_line, read_ratio
+from kernelmill.evaluator.statistics import ONE, Ratio, mean_ratio
 from kernelmill.leaderboard import architectures, ranking
 from kernelmill.leaderboard.api.context import Service, service_of
 from kernelmill.leaderboard.db import tables as t
@@ -69,7 +69,7 @@ class Wanted:
     @property
     def among(self) -> frozenset[str] | None:
         """Raises NotFound."""
-        return None if self.serves is None else architectures.calls(architectures.find(self.serves).id)
+        return None if self.serves is None else architectures.calls(self.serves)
 
 
 def board(request: Request) -> Response:
@@ -114,6 +114,7 @@ def board(request: Request) -> Response:
         axis=axis,
         bar=lambda row: charts.bar(axis, ratio(_speedup(row, wanted.by)) or ONE),
         mix_bar=charts.bar(axis, mix["speedup"]),
+        by_op=_by_op(shown, heads) if wanted.by == "language" else {},
         made_so=wording.MADE_SO,
     )
 
@@ -178,6 +179,23 @@ def _line(row: dict[str, Any]) -> list[sheet.Cell]:
     won = [row.get("wins", {}).get(f"{p:g}") for p in WIN_AT]
     took = [getattr(row.get("effort"), column, None) for column in TOOK]
     return [name, told["ratio"], *told["ci95"], *rest, *won, *took]
+
+
+def _by_op(rows: Sequence[dict[str, Any]], heads: Sequence[Head]) -> dict[str, dict[str, dict[str, Any]]]:
+    """By op type and language: the mean speedup of its best kernels, and how many are surely faster."""
+    op_types = {head.definition: head.op_type for head in heads}
+    found: dict[str, dict[str, dict[str, Any]]] = {op_type: {} for op_type in sorted(set(op_types.values()))}
+    for row in rows:
+        own: dict[str, list[Ratio]] = {}
+        for definition, best in row["best"].items():
+            own.setdefault(op_types[definition], []).append(read_ratio(best["speedup"]))
+        for op_type, speedups in own.items():
+            found[op_type][row["name"]] = {
+                "speedup": ratio_line(mean_ratio(speedups)),
+                "faster": sum(speedup.lo > 1 for speedup in speedups),
+                "judged": len(speedups),
+            }
+    return found
 
 
 def _verdicts(language: str, summaries: Sequence[dict[str, Any]]) -> dict[str, float]:

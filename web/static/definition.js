@@ -1,48 +1,24 @@
 /* A definition's charts: fast_p of its solutions, and a map of its workloads. The tables beside them say the same. */
-import { colour, draw, legend, load, scaled, show } from "/static/charts.js";
-
-const MOST_CURVES = 6;
-const DASHES = ["solid", [7, 3], [2, 3], [10, 3, 2, 3], [5, 5], [1, 4]];
+import { colour, draw, load, scaled, show } from "/static/charts.js";
+import { fastp, pin } from "/static/fastp.js";
 
 async function curves(element) {
   const { definition, device } = element.dataset;
   const query = new URLSearchParams({ definition, device_model: device, limit: "50" });
   const reply = await load(`/api/v1/leaderboard?${query}`);
-  const rows = (reply.boards[0]?.rows ?? []).filter((row) => !row.off_board && !row.is_baseline).slice(0, MOST_CURVES);
+  const rows = (reply.boards[0]?.rows ?? []).filter((row) => !row.off_board && !row.is_baseline);
   if (!rows.length) return;
-  const grades = Object.keys(rows[0].fast_p).map(Number).sort((one, other) => one - other);
-  draw(element, `Share of workloads that ${rows.length} solutions solve at least p times as fast as the baseline`, {
-    legend: legend(),
-    grid: { left: 56, right: 16, top: 24, bottom: 72 },
-    tooltip: { trigger: "axis" },
-    xAxis: { type: "category", data: grades.map((p) => `${p}×`), name: "p", axisLine: { lineStyle: { color: colour("one") } } },
-    yAxis: { type: "value", min: 0, max: 100, axisLabel: { formatter: "{value} %" }, splitLine: { lineStyle: { color: colour("grid") } } },
-    series: rows.map((row, place) => ({
-      name: row.solution,
-      type: "line",
-      step: "end",
-      symbol: "none",
-      lineStyle: { width: place ? 2 : 3, type: DASHES[place] },
-      data: grades.map((p) => Math.round(1000 * row.fast_p[String(p)]) / 10),
-    })),
-  });
-  pin(grades);
+  fastp(
+    element,
+    "Share of workloads that solutions solve more than p times as fast as the baseline",
+    rows.map((row) => ({ name: row.solution, reached: percents(row.fast_p) })),
+    { max: 100, axisLabel: { formatter: "{value} %" } },
+  );
+  pin(document.querySelector(".pin"), 1);
 }
 
-function pin(grades) {
-  const form = document.querySelector(".pin");
-  const slider = form.querySelector("input");
-  const shown = form.querySelector("output");
-  slider.max = String(grades.length - 1);
-  const follow = () => {
-    const p = grades[Number(slider.value)];
-    shown.textContent = `p = ${p}`;
-    for (const cell of document.querySelectorAll("[data-p]")) cell.classList.toggle("pinned", Number(cell.dataset.p) === p);
-  };
-  slider.addEventListener("input", follow);
-  form.addEventListener("submit", (event) => event.preventDefault());
-  form.hidden = false;
-  follow();
+function percents(shares) {
+  return Object.fromEntries(Object.entries(shares).map(([p, share]) => [p, Math.round(1000 * share) / 10]));
 }
 
 async function map(element) {

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic_core import from_json
 from sqlalchemy import Connection, func, select
 
-from kernelmill.leaderboard import apply_table, progress, ranking
+from kernelmill.leaderboard import apply_table, architectures, progress, ranking
 from kernelmill.leaderboard.api.context import Reader, Service, TheService
 from kernelmill.leaderboard.api.models import (
     ApplyTable,
@@ -47,6 +47,7 @@ class Wanted(NamedTuple):
     by: By
     definition: str | None
     op_type: str | None
+    among: frozenset[str] | None
     start: int
     limit: int
 
@@ -62,6 +63,9 @@ def leaderboard(
     device_model: Filter = None,
     definition: Filter = None,
     op_type: Filter = None,
+    serves: Annotated[
+        str | None, Query(max_length=255, description="Only the definitions that this model of the catalogue calls.")
+    ] = None,
     edition: Filter = None,
     by: Annotated[By | None, Query(description="Left out: solution where a definition is given, else author.")] = None,
     cursor: Annotated[Cursor, Query(description="Needs device_model.")] = None,
@@ -77,10 +81,12 @@ def leaderboard(
     if place is not None and device_model is None:
         raise Invalid("cursor", "a page is of one board; give device_model, too")
     start = max(0, place[0]) if place else 0
+    among = None if serves is None else architectures.calls(serves)
     with service.database.read() as connection:
         found = ranking.edition(connection, edition)
         heads = ranking.heads(connection, found.id, device_model=device_model, definition=definition, op_type=op_type)
-        wanted = Wanted(kind, definition, op_type, start, limit)
+        heads = [head for head in heads if among is None or head.definition in among]
+        wanted = Wanted(kind, definition, op_type, among, start, limit)
         tag = ranking.tag([found, wanted, heads, _reports_version(connection)])
         if has(request, tag):
             return tagged(request, b"", tag=tag)
@@ -247,7 +253,7 @@ def _rows(
 ) -> list[dict[str, Any]]:
     """Of a board over the whole list."""
     if wanted.by != "solution":
-        return service.ranking.standings(connection, edition.id, heads, wanted.by, wanted.op_type)
+        return service.ranking.standings(connection, edition.id, heads, wanted.by, wanted.op_type, wanted.among)
     summaries = service.ranking.summaries(connection, edition.id, heads)
     return [_line(head, summary) for head, summary in zip(heads, summaries, strict=True)]
 
