@@ -7,7 +7,6 @@ work), and calls the original with exactly what it was given where anything diff
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from kernelmill.apply.calls import apply
 from kernelmill.apply.engines.meaning import gemms, norms
 from kernelmill.apply.engines.patches import Patches
+from kernelmill.apply.inside import inside, is_inside
 from kernelmill.apply.runtime import Runtime
 
 MODELS_NORMS = frozenset(
@@ -35,8 +35,6 @@ MODELS_NORMS = frozenset(
 weight, are not among them."""
 
 _patches = Patches()
-_inside = threading.local()
-"""`busy` while a kernel or an original of ours runs: what these call themselves is torch's own business."""
 _is_followed = False
 
 
@@ -93,7 +91,7 @@ def _is_plain(device: str) -> bool:
     import torch
 
     return not (
-        getattr(_inside, "busy", False)
+        is_inside()
         or torch.compiler.is_compiling()
         or torch.is_autocast_enabled(device)
         or torch._C._len_torch_dispatch_stack()
@@ -150,8 +148,4 @@ def _normed(name: str, x: Any, weight: Any, original: Callable[[], Any]) -> Any:
 
 
 def _served(name: str, rows: Any, weight: Any, own: Callable[..., Any]) -> Any:
-    _inside.busy = True
-    try:
-        return apply(name, (rows, weight), None, own)
-    finally:
-        _inside.busy = False
+    return inside(apply, name, (rows, weight), None, own)

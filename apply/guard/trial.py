@@ -1,9 +1,10 @@
 """A looked-at call: kernel and original both run, the original's result is the one that counts.
 
 The kernel gets copies of every input that changes from call to call, and fresh outputs: whatever it does to them, the
-model sees nothing of it. Afterwards the outputs are compared by the definition's comparator, and the copies with what
-they were copied from. The original is no exact truth, so a difference counts from twice the bound that a judge allows:
-of two right answers each may be off by the bound.
+model sees nothing of it. The original runs with nothing substituted in torch below it: one that calls what we have
+patched would else be compared with the kernel itself. Afterwards the outputs are compared by the definition's
+comparator, and the copies with what they were copied from. The original is no exact truth, so a difference counts from
+twice the bound that a judge allows: of two right answers each may be off by the bound.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kernelmill.apply.dispatcher import names_of
 from kernelmill.apply.guard.breaker import Breaker, Cause
 from kernelmill.apply.guard.memory import resident_bytes
+from kernelmill.apply.inside import inside
 from kernelmill.apply.missed import Fallback
 from kernelmill.trace_schema import Definition, Workload
 
@@ -46,13 +48,13 @@ class Trial:
         given = dict(zip((*self._inputs, *self._outputs), args, strict=False)) | dict(kwargs)
         copies = {name: self._copy(name, given.get(name)) for name in self._inputs}
         before = resident_bytes()
-        answer, error = guarded(self._kernel, *copies.values())
+        answer, error = guarded(inside, self._kernel, *copies.values())
         if error is not None:
             self._breaker.trip("exception", error)
             return fallback(*args, **kwargs)
         fault = self._leak(resident_bytes() - before, answer)
         changed, _ = guarded(self._wrote, copies, given)
-        result = fallback(*args, **kwargs)
+        result = inside(fallback, *args, **kwargs)
         different, error = guarded(self._compare, answer, result, given)
         if error is not None and not self.incomparable:
             self.incomparable = error

@@ -11,7 +11,7 @@ import time
 import uuid
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kernelmill.apply.missed import Missed
@@ -150,19 +150,40 @@ def _definitions(settings: TracingSettings) -> dict[str, Definition]:
     return found
 
 
+class _Once:
+    """Runs the caller's own kernel as part of a call that was counted."""
+
+    def __init__(self, watched: Watched, missed: Missed) -> None:
+        self._watched = watched
+        self._missed = missed
+
+    def run(self, args: Sequence[Any], kwargs: Mapping[str, Any], fallback: Callable[..., Any]) -> Any:
+        return self._watched.within(self._missed.settle, args, kwargs, fallback)
+
+
 def _looked_at(watched: Watched, dispatch: Callable[..., Any] | None) -> Callable[..., Any]:
-    saw = watched.saw
+    saw, within = watched.saw, watched.within
+    known: dict[int, tuple[Missed, Missed]] = {}
+    """A dispatcher has few of them, which live as long as it."""
+
+    def once(missed: Missed) -> Missed:
+        if id(missed) not in known:
+            known[id(missed)] = missed, Missed(missed.why, _Once(watched, missed))
+        return known[id(missed)][1]
+
+    not_served = once(_not_served)
     if dispatch is None:
 
-        def missed(*args: Any, **kwargs: Any) -> Missed:
+        def look(*args: Any, **kwargs: Any) -> Missed:
             saw(args, kwargs)
-            return _not_served
+            return not_served
 
-        return missed
+        return look
 
     def served(*args: Any, **kwargs: Any) -> Any:
         saw(args, kwargs)
-        return dispatch(*args, **kwargs)
+        result = within(dispatch, *args, **kwargs)
+        return once(result) if result.__class__ is Missed else result
 
     return served
 

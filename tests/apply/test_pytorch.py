@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from kernelmill.apply.calls import apply
 from kernelmill.apply.engines import pytorch
 from kernelmill.apply.engines.meaning import does
 from kernelmill.apply.features import features_of
@@ -55,6 +56,18 @@ def test_rms_norm_and_linear_are_served_whatever_the_leading_axes(kernels: Kerne
     torch.testing.assert_close(F.linear(x, wide), LINEAR(x, wide))
     torch.testing.assert_close(torch.nn.Linear(8, 6, bias=False)(x[0]).shape, torch.Size([3, 6]))
     assert (kernels.norm.calls, kernels.gemm.calls) == (1, 2)
+
+
+def test_an_original_that_calls_torch_is_not_compared_with_the_kernel_itself() -> None:
+    made = Runtime("cpu", Looks(1.0, 0), Events(None))
+    wrong = Counted(lambda x, weight, out: out.zero_())
+    made.serve(NORM, features_of(NORM), [Box((1,), (16,), 0)], [Candidate("k", "0", wrong)])
+    pytorch.follow()
+    x, weight = torch.randn(3, 8), torch.rand(8)
+    with force(made), torch.no_grad():
+        got = apply(NORM.name, (x, weight), None, lambda x, weight: F.rms_norm(x, (8,), weight, 1e-5))
+    torch.testing.assert_close(got, RMS_NORM(x, (8,), weight, 1e-5))
+    assert wrong.calls == 1
 
 
 ASIDE: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {

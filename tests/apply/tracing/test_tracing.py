@@ -17,7 +17,7 @@ from kernelmill.apply.engines import pytorch
 from kernelmill.apply.state import current, force
 from kernelmill.dataset import Dataset
 from kernelmill.trace_schema import RandomInput, SafetensorsInput, ScalarInput, Trace
-from tests.apply.kernels import NORM, Counted, norm_into, runtime
+from tests.apply.kernels import NORM, Counted, norm, norm_into, runtime
 from tests.apply.tracing.calls import PAGED, call_norm, call_paged, faults, paged, source, weights, workloads
 
 LENGTHS = st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=4), min_size=1, max_size=30)
@@ -181,6 +181,17 @@ def test_served_calls_are_traced_whichever_is_turned_on_first(out: Path) -> None
     assert tracing.report()[NORM.name]["calls"] == 2
     assert weights(out, NORM) == 3
     assert current() is None
+
+
+def test_a_call_whose_fallback_comes_back_to_us_is_one_call(out: Path) -> None:
+    """Its own kernel calls torch's function, which is looked at, too."""
+    pytorch.follow()
+    for served in (runtime(), runtime(boxes=[])):
+        with torch.no_grad(), force(served), enable_tracing(out) as tracing:
+            for rows in (2, 99):
+                apply(NORM.name, args=(torch.ones(rows, 8), torch.ones(8)), fallback=norm)
+                norm(torch.ones(rows, 8), torch.ones(8))
+            assert tracing.report() == {NORM.name: {"calls": 4, "unfit": {}}}
 
 
 def test_off_nothing_is_left_in_the_way(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
