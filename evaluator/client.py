@@ -19,7 +19,7 @@ from typing import NamedTuple
 from kernelmill.evaluator import protocol
 from kernelmill.evaluator.memory import F_ADD_SEALS, SEAL_GROW, SEAL_SEAL, SEAL_SHRINK
 from kernelmill.evaluator.protocol import Bind, Burst, Failure, Load
-from kernelmill.evaluator.sandbox import Limits, Mount, Sandbox
+from kernelmill.evaluator.sandbox import Limits, Mount, Sandbox, plain
 from kernelmill.evaluator.worker import CHANNEL
 from kernelmill.trace_schema.errors import InternalError, KernelMillError
 
@@ -118,8 +118,10 @@ class WorkerProcess:
     def _send(self, packet: bytes, fds: Sequence[int] = ()) -> None:
         try:
             socket.send_fds(self.channel, [packet], list(fds))
-        except OSError:  # it died since it last spoke
+        except ConnectionError:  # it died since it last spoke
             self._lose_speaker()
+        except OSError as error:  # such as too many descriptors on their way, which is not this worker's fault
+            raise InternalError(f"a worker can't be sent a request: {error}; see the limits: ulimit -a") from error
 
     def _expect(self, answer: bytes) -> bytes:
         self.freeze()
@@ -199,10 +201,11 @@ class WorkerProcess:
 
     def _failure(self, packet: bytes) -> Failure:
         try:
-            return protocol.decode_failure(packet)
+            failure = protocol.decode_failure(packet)
         except protocol.ProtocolError as error:
             self._lose("protocol", str(error))
             raise AssertionError from error
+        return failure._replace(message=plain(failure.message))
 
     def _receive(self, deadline: float) -> bytes:
         while True:

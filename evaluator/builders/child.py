@@ -75,7 +75,7 @@ def build_library(source: Path, output: Path, plan: LibraryPlan) -> Outcome:
 
 
 def _build(source: Path, output: Path, plan: LibraryPlan, scratch: Path) -> Outcome:
-    objects = [scratch / f"{number}-{Path(name).name}.o" for number, name in enumerate(plan.sources)]
+    objects = [scratch / f"{number}.o" for number in range(len(plan.sources))]  # a source's name may be as long as any
     with ThreadPoolExecutor(PARALLEL) as pool:
         compiled = list(pool.map(lambda name, target: _compile(plan, name, target, source), plan.sources, objects))
     log = "".join(ran.log for ran in compiled)

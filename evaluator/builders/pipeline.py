@@ -21,7 +21,7 @@ from kernelmill.evaluator.builders.tilelang import TileLangBuilder
 from kernelmill.evaluator.builders.torch_ext import TorchBuilder
 from kernelmill.evaluator.builders.triton import TritonBuilder
 from kernelmill.evaluator.builders.tvm_ffi import TvmFfiBuilder
-from kernelmill.evaluator.sandbox import Completed, Limits, Mount, Sandbox
+from kernelmill.evaluator.sandbox import Completed, Limits, Mount, Sandbox, plain
 from kernelmill.trace_schema import hashing
 from kernelmill.trace_schema.errors import InternalError
 from kernelmill.trace_schema.solution import Language, Solution
@@ -166,9 +166,10 @@ def read_outcome(completed: Completed, timeout_s: float) -> Outcome:
 
 def _parse(output: str) -> Outcome | None:
     try:
-        return Outcome.model_validate_json(output.strip().rpartition("\n")[2])
+        outcome = Outcome.model_validate_json(output.strip().rpartition("\n")[2])
     except ValidationError:
         return None
+    return outcome.model_copy(update={"log": plain(outcome.log)[:LOG_CHARS]})
 
 
 def diagnosis(log: str) -> str:

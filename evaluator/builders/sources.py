@@ -12,6 +12,9 @@ from kernelmill.trace_schema.solution import SourceFile, normal_path
 
 MAX_FILES = 1000
 MAX_BYTES = 16 << 20
+MAX_PATH_BYTES = 1024
+MAX_COMPONENTS = 32
+"""Far below what the kernel's path limit, open files and a recursive removal can bear."""
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FRESH_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -29,6 +32,7 @@ def write_sources(sources: Sequence[SourceFile], root: Path) -> None:
             path, content = normal_path(source.path), source.content.encode()
         except ValueError as error:
             raise BuildError(f"source {source.path!r} cannot be written: {error}", kind="invalid") from error
+        check_size(path)
         room -= len(content)
         if room < 0:
             raise BuildError(f"the sources are larger than {MAX_BYTES} bytes; shorten them", kind="invalid")
@@ -37,6 +41,17 @@ def write_sources(sources: Sequence[SourceFile], root: Path) -> None:
         except (FileExistsError, NotADirectoryError) as error:
             reason = "another source is that file, or is a file where this one needs a directory; rename it"
             raise BuildError(f"source {path!r} cannot be written: {reason}", kind="invalid") from error
+
+
+def check_size(path: str) -> None:
+    """Raises BuildError(invalid) for a path that is too long or too deep to be handled everywhere."""
+    size, depth = len(path.encode()), path.count("/") + 1
+    if size > MAX_PATH_BYTES or depth > MAX_COMPONENTS:
+        raise BuildError(
+            f"source {path[:40]!r}... has {size} bytes in {depth} components; at most {MAX_PATH_BYTES} bytes in "
+            f"{MAX_COMPONENTS} components are accepted",
+            kind="invalid",
+        )
 
 
 def _write(root: Path, parts: list[str], content: bytes) -> None:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from kernelmill.evaluator.sandbox.base import Completed, Limits, Mount, Process, Sandbox
+from kernelmill.evaluator.sandbox.base import Completed, Limits, Mount, Process, Sandbox, plain
 from kernelmill.evaluator.sandbox.bubblewrap import Bubblewrap
 from kernelmill.evaluator.sandbox.probe import SandboxUnavailable, open_sandbox, probe
 from kernelmill.evaluator.sandbox.unsandboxed import Unsandboxed
@@ -21,5 +21,6 @@ __all__ = [
     "SandboxUnavailable",
     "Unsandboxed",
     "open_sandbox",
+    "plain",
     "probe",
 ]

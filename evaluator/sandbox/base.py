@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import subprocess
 import sys
@@ -17,6 +18,15 @@ from kernelmill.evaluator.sandbox.tree import Tree
 MIB = 1 << 20
 EXIT_S = 1.0
 TRUNCATED = "\n[output truncated]\n"
+UNUSUAL = re.compile(r"[^\n\t -~]")
+
+
+def plain(text: str) -> str:
+    """Foreign text, with what is neither printable nor a line's end or a tab written as an escape.
+
+    A NUL has no place in a database, a lone surrogate none in UTF-8, and an escape sequence none on a terminal.
+    """
+    return UNUSUAL.sub(lambda found: found[0] if found[0].isprintable() else ascii(found[0])[1:-1], text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +131,7 @@ class Process:
 
     @property
     def log(self) -> str:
-        text = self._log.decode("utf-8", "replace")
+        text = plain(self._log.decode("utf-8", "replace"))
         return text + TRUNCATED if self.flooded else text
 
     def limit_hit(self) -> str | None:
