@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kernelmill.agents.attempt import Attempt
 from kernelmill.agents.experience import Lesson
-from kernelmill.agents.outcome import Outcome
+from kernelmill.agents.outcome import Outcome, Timing
 from kernelmill.trace_schema import Definition, Language, Solution
 
 MAX_CODE_CHARS = 24_000
@@ -14,6 +14,8 @@ MAX_REFERENCE_CHARS = 8_000
 MAX_LOG_CHARS = 3_000
 MAX_TIMINGS = 8
 MAX_LINES = 8
+AHEAD = 1.05
+"""Less is noise."""
 SAYS = {
     "cpu": (Language.CPP, Language.PYTHON),
     "cuda": (Language.TRITON, Language.CUDA, Language.PYTHON),
@@ -71,13 +73,18 @@ def feedback(
     incumbent: Attempt | None = None,
     failed: Attempt | None = None,
     recent: Sequence[Attempt] = (),
+    rivals: Sequence[Attempt] = (),
     learned: Sequence[Lesson] = (),
     note: str = "",
 ) -> str:
-    """The changing part of a request: incumbent, headroom, last failure, recent attempts, lessons, format."""
+    """The changing part of a request: incumbent, headroom, last failure, recent attempts, lessons, format.
+
+    `rivals` may be better than the incumbent at some sizes, which is told.
+    """
     parts = []
     if incumbent is not None:
         parts += ["The best kernel so far:", code(incumbent.proposal.solution), *measured(incumbent.outcome)]
+        parts += better_elsewhere(incumbent, rivals)
     if failed is not None:
         parts += [
             "This attempt failed; mend it or leave its idea:",
@@ -98,10 +105,31 @@ def measured(outcome: Outcome) -> list[str]:
     lines = [f"It runs at {outcome.gain:.3g} times the baseline's speed."]
     shown = sorted(outcome.timings, key=lambda one: one.ratio)[:MAX_TIMINGS]
     for one in shown:
-        axes = " ".join(f"{name}={size}" for name, size in one.axes.items())
         room = f", {one.ms / one.roofline_ms:.3g}x of its roofline time" if one.roofline_ms else ""
-        lines.append(f"- {axes}: {one.ms:.4g} ms, {one.ratio:.3g}x of the baseline{room}")
+        lines.append(f"- {_sizes(one)}: {one.ms:.4g} ms, {one.ratio:.3g}x of the baseline{room}")
     return lines
+
+
+def better_elsewhere(incumbent: Attempt, rivals: Sequence[Attempt]) -> list[str]:
+    """The sizes at which another attempt is ahead, and which: its idea may be worth a branch. The widest gaps first."""
+    held = {one.workload: one for one in incumbent.outcome.timings}
+    ahead: dict[str, tuple[float, str]] = {}
+    for rival in rivals:
+        for one in rival.outcome.timings:
+            own = held.get(one.workload)
+            gap = one.ratio / own.ratio if own else 0.0
+            if gap > max(AHEAD, ahead.get(one.workload, (0.0, ""))[0]):
+                idea = rival.proposal.idea or rival.proposal.solution.name
+                ahead[one.workload] = (
+                    gap,
+                    f"- {_sizes(one)}: {gap:.3g}x as fast as this one: #{rival.number} {idea[:120]}",
+                )
+    lines = [line for _, line in sorted(ahead.values(), reverse=True)[:MAX_LINES]]
+    return ["Other attempts are faster at these sizes:", *lines] if lines else []
+
+
+def _sizes(timing: Timing) -> str:
+    return " ".join(f"{name}={size}" for name, size in timing.axes.items())
 
 
 def failure(outcome: Outcome) -> list[str]:

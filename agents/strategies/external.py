@@ -72,7 +72,9 @@ class External:
         failed = last if last is not None and not last.outcome.passed else None
         recent = history.attempts[-feedback.MAX_LINES :]
         note = f"Your last round left no solution: {self._trouble}" if self._trouble else ""
-        return feedback.feedback(self._kind, incumbent=history.best, failed=failed, recent=recent, note=note)
+        return feedback.feedback(
+            self._kind, incumbent=history.best, failed=failed, recent=recent, rivals=history.attempts, note=note
+        )
 
     def _proposal(self, left: dict[str, Any], history: History) -> Proposal:
         """Raises FormatError."""

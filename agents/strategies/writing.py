@@ -37,7 +37,7 @@ class Writing:
         """One step: a kernel made from the parent, or from nothing."""
         self._taken += 1
         kind, recent = self._author.kind, history.attempts[-RECENT:]
-        told = feedback(kind, incumbent=parent, failed=failed, recent=recent)
+        told = feedback(kind, incumbent=parent, failed=failed, recent=recent, rivals=history.attempts)
         parents = tuple(one.number for one in (parent, failed) if one is not None)
         made = self._author.write(history, told, parents)
         return [made] if made else []
@@ -165,7 +165,7 @@ class Episodic(Writing):
         best = max(passed, key=lambda one: one.outcome.merit, default=None)
         last = self._own[-1] if self._own and not self._own[-1].outcome.passed else None
         self._taken += 1
-        told = feedback(self._author.kind, incumbent=best, failed=last, recent=self._own[-RECENT:])
+        told = feedback(self._author.kind, incumbent=best, failed=last, recent=self._own[-RECENT:], rivals=self._own)
         parents = tuple(one.number for one in (best, last) if one is not None)
         made = self._author.write(history, told, parents)
         return [made] if made else []

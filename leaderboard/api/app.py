@@ -86,7 +86,7 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
 
 def _route(app: FastAPI) -> None:
     api = APIRouter(prefix="/api/v1")
-    for module in (catalogue, solutions, traces, leaderboard, submissions, proposals, export):
+    for module in (submissions, leaderboard, solutions, catalogue, traces, proposals, export):  # often asked for, first
         api.include_router(module.router)
     app.include_router(api)
     app.include_router(operations.router)

@@ -134,7 +134,12 @@ def _with(who: Principal, scope: Scope) -> Principal:
     raise Forbidden(f"the token of {who.name} lacks the scope {scope}")
 
 
-TheService = Annotated[Service, Depends(service_of)]
+async def _service(request: Request) -> Service:
+    """Async, since FastAPI takes any other dependency to another thread, which costs more than most routes."""
+    return service_of(request)
+
+
+TheService = Annotated[Service, Depends(_service)]
 Reader = Annotated[Principal, Depends(reader)]
 Submitter = Annotated[Principal, Depends(submitter)]
 Administrator = Annotated[Principal, Depends(administrator)]

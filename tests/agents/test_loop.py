@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,9 @@ from hypothesis import strategies as st
 from kernelmill.agents import loop
 from kernelmill.agents.budget import Budget, Exhausted, Limits, UsageError
 from kernelmill.agents.journal import Journal, ReplayMismatch
+from kernelmill.agents.outcome import Fidelity, Outcome
 from kernelmill.agents.redaction import MARK
+from kernelmill.trace_schema import Solution
 from kernelmill.trace_schema.errors import DatasetError
 from tests.agents import toy
 from tests.agents.walks import Walk
@@ -24,6 +28,8 @@ from tests.agents.walks import Walk
 ROOT = Path(__file__).resolve().parents[2]
 CRASHING = """
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from kernelmill.agents import loop
 from tests.agents import toy
@@ -68,6 +74,28 @@ def test_device_seconds_stop_before_they_would_be_passed(tmp_path: Path) -> None
 def test_no_wall_time_is_no_run(tmp_path: Path) -> None:
     result, judge = walk(tmp_path, wall_s=0)
     assert (result.exhausted, judge.judged, result.best) == ("wall_s", [], None)
+
+
+class Sleepy(toy.ToyJudge):
+    """Takes a while, and notes how long it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.deadlines: list[float] = []
+
+    def judge(self, solutions: Sequence[Solution], fidelity: Fidelity, deadline_s: float) -> list[Outcome]:
+        self.deadlines.append(deadline_s)
+        time.sleep(0.05)
+        return super().judge(solutions, fidelity, deadline_s)
+
+
+def test_wall_time_is_what_a_step_gets_and_no_step_begins_after_it(tmp_path: Path) -> None:
+    judge = Sleepy()
+    result = loop.run(Walk(), judge, toy.journal(tmp_path), toy.history(wall_s=0.2))
+    assert result.exhausted == "wall_s"
+    assert 1 <= len(judge.judged) <= 4, "each takes a quarter of it at least"
+    assert judge.deadlines == sorted(judge.deadlines, reverse=True)
+    assert 0 < judge.deadlines[-1] <= judge.deadlines[0] <= 0.2
 
 
 @given(st.lists(st.floats(0, 5), max_size=20), st.floats(0, 20))

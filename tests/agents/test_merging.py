@@ -10,6 +10,7 @@ import pytest
 
 from kernelmill.agents import loop
 from kernelmill.agents.attempt import Attempt, Proposal
+from kernelmill.agents.feedback import better_elsewhere, feedback
 from kernelmill.agents.judging import LocalJudge
 from kernelmill.agents.merging import Merge, Piece, best_by_regime, merged, planned
 from kernelmill.agents.outcome import Fidelity, Gate, Outcome, Timing
@@ -61,6 +62,17 @@ def pair(kind: str, language: int = 0) -> list[Solution]:
     space = spaces(DEFINITION, kind)[language]
     points = list(space.points())
     return [space.render(points[0]), space.render(points[-1])]
+
+
+def test_a_model_is_told_where_others_are_ahead() -> None:
+    first, second = pair("cpu")
+    best, other, like = attempt(0, first, (2.0, 1.0)), attempt(1, second, (1.0, 4.0)), attempt(2, second, (2.02, 3.9))
+    told = better_elsewhere(best, [best, other, like])
+    large = max(one.axes["batch_size"] for one in ENDS)
+    assert told[1:] == [f"- batch_size={large}: 4x as fast as this one: #1 {second.name}"]
+    assert better_elsewhere(other, [other, like])[1:] != []
+    assert better_elsewhere(best, [best]) == []
+    assert f"#1 {second.name}" in feedback("cpu", incumbent=best, rivals=[other])
 
 
 def test_each_regime_has_its_best_and_a_merge_promises_their_sum() -> None:

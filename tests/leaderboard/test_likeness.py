@@ -27,6 +27,8 @@ MADE_FROM = {
     ("torch_compile_fused_add_rmsnorm_h4096", "torch_eager_fused_add_rmsnorm_h4096"),
     # The function for many rows alone.
     ("inductor_fused_add_rmsnorm_h4096", "torch_compile_fused_add_rmsnorm_h4096"),
+    # The same two passes over a vocabulary that thirty-two divides, and over any.
+    ("triton_log_softmax_v128256", "triton_split_log_softmax_v128256"),
 }
 """Shipped solutions of one definition of which one really is a part of the other."""
 

@@ -35,8 +35,8 @@ def run(x, p):
         seen[x.shape] = Seen(x, p)
         return
     first, last = known.find(x[0]), known.find(x[-1])
-    p.zero_()
     if not first and not last:
+        p.zero_()
         return
     shift, turn = first if first else (last[0] - rows + 1, last[1])
     low, high = max(0, -shift), min(rows, rows - shift)
