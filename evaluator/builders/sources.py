@@ -48,8 +48,8 @@ def check_size(path: str) -> None:
     size, depth = len(path.encode()), path.count("/") + 1
     if size > MAX_PATH_BYTES or depth > MAX_COMPONENTS:
         raise BuildError(
-            f"source {path[:40]!r}... has {size} bytes in {depth} components; at most {MAX_PATH_BYTES} bytes in "
-            f"{MAX_COMPONENTS} components are accepted",
+            f"source {path[:40]!r}... cannot be written: its path has {size} bytes in {depth} components, at most "
+            f"{MAX_PATH_BYTES} in {MAX_COMPONENTS} are accepted; shorten it",
             kind="invalid",
         )
 

@@ -31,9 +31,23 @@ def uniform(expected: SamplingExpectation) -> torch.Tensor:
     return torch.multinomial(expected.allowed.double(), 1).flatten()
 
 
+def of_half(expected: SamplingExpectation) -> torch.Tensor:
+    """Rightly drawn, but from every other token alone, where there is one in the support."""
+    likely = torch.where(expected.allowed, expected.probs, 0.0)
+    read = likely.clone()
+    read[:, 1::2] = 0.0
+    return torch.multinomial(torch.where(read.sum(-1, keepdim=True) > 0, read, likely), 1).flatten()
+
+
 def wrong_samplers(samples: str) -> Iterator[Mutant]:
     """`samples`: the output that holds the tokens."""
-    for name, pick in (("always token 0", first_token), ("the likeliest token", likeliest), ("uniform", uniform)):
+    picks = {
+        "always token 0": first_token,
+        "the likeliest token": likeliest,
+        "uniform": uniform,
+        "of every other token": of_half,
+    }
+    for name, pick in picks.items():
         yield Mutant(name, _picking(samples, pick), FLATTER, statistical=True)
     yield Mutant(f"stale {samples}", stale(samples), FLATTER, statistical=True)
     yield Mutant("a token outside the support", _outside(samples), "name the inputs top_p and top_k in the comparator")

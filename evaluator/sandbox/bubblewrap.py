@@ -23,8 +23,8 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 HOST_PROC = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/acpi", "/proc/scsi")
 OPEN_FILES = 512
-"""The kernel counts by user which descriptors are on their way through sockets, and a sandbox's user is ours: it must not
-be able to keep so many there that a judge with the usual limit of 1024 can lend memory to nobody."""
+"""The kernel counts by user which descriptors are on their way through sockets, and a sandbox's user is ours: it must
+not be able to keep so many there that a judge with the usual limit of 1024 can lend memory to nobody."""
 ENTER = (
     f"ulimit -n {OPEN_FILES} 2>/dev/null; ulimit -c 0; "
     'while [ "$1" != -- ]; do echo 0 > "$1"; shift; done; shift; exec "$@"'

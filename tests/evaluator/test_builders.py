@@ -116,6 +116,9 @@ def test_python_entry_file_must_be_importable(tmp_path: Path, entry: str) -> Non
         "C:evil.py",
         "a\0b",
         "n\n.py",
+        "a/" * 40 + "b.py",
+        "a" * 300 + ".py",
+        "/".join(["a" * 200] * 6),
     ],
 )
 def test_hostile_paths_are_invalid_even_where_the_schema_was_bypassed(tmp_path: Path, path: str) -> None:
@@ -151,6 +154,13 @@ def test_text_that_utf8_cannot_carry_and_too_much_of_it_are_invalid(tmp_path: Pa
         with pytest.raises(BuildError) as caught:
             write_sources([SourceFile.model_construct(path=p, content=c) for p, c in sources], tmp_path / str(number))
         assert caught.value.kind == "invalid"
+
+
+def test_a_log_cannot_carry_what_no_database_or_terminal_bears(tmp_path: Path) -> None:
+    sandbox = Scripted(lambda order: said("compile", "main.py:1: bad\0\x1b[31m\tname \u00fc\u2013\n"))
+    with pytest.raises(BuildError) as caught:
+        make(solution({"main.py": MAIN}), tmp_path, sandbox)
+    assert "main.py:1: bad\\x00\\x1b[31m\tname \u00fc\u2013" in caught.value.log
 
 
 @pytest.mark.parametrize("language", ["cuda", "tilelang"])

@@ -94,6 +94,7 @@ def test_sources_in_sub_directories_of_equal_names_and_in_c(tmp_path: Path, sand
         "b/part.cc": '#include "inc/part.h"\nfloat two(float x) { return 10 * x; }\n',
         "c/part.c": "float three(float x) { int new = 100; return new * x; }\n",
         "-O0.cxx": "int option;\n",
+        "long" * 62 + ".cpp": "int named_as_long_as_may_be;\n",
     }
     assert call(compile_cpp(files, tmp_path, sandbox), sandbox) == [0, 111, 222, 333, 444]
 

@@ -180,6 +180,12 @@ def judged(sample: Sampler, rows: int = 32, calls: int = 24, temperature: float 
     return compare.conclude(seen)[0].verdict
 
 
+def only(masked: torch.Tensor, read: torch.Tensor) -> torch.Tensor:
+    """Sampled as is right, but from a part of the vocabulary."""
+    part = torch.where(read, masked, 0.0)
+    return torch.multinomial(torch.where(part.sum(-1, keepdim=True) > 0, part, masked), 1).flatten()
+
+
 def test_a_right_sampler_passes() -> None:
     torch.manual_seed(0)
     assert judged(lambda masked: torch.multinomial(masked, 1).flatten()) is None
@@ -191,6 +197,9 @@ def test_a_right_sampler_passes() -> None:
         ("most likely", lambda masked: masked.argmax(-1)),
         ("uniform in the support", lambda masked: torch.multinomial((masked > 0).double(), 1).flatten()),
         ("sharpened", lambda masked: torch.multinomial(masked.pow(1.5), 1).flatten()),
+        ("of the lower half of the tokens", lambda masked: only(masked, torch.arange(1000) < 500)),
+        ("of every other token", lambda masked: only(masked, torch.arange(1000) % 2 == 0)),
+        ("of every other block of 64", lambda masked: only(masked, torch.arange(1000) // 64 % 2 == 1)),
         ("out of the support", lambda masked: masked.argmin(-1)),
         ("out of the vocabulary", lambda masked: masked.argmax(-1) + 1000),
         ("negative", lambda masked: masked.argmax(-1) - 1000),

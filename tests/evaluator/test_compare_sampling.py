@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelmill.evaluator.compare.sampling import SamplingExpectation
+from kernelmill.evaluator.compare.sampling import FALSE_REJECT, SamplingExpectation, ks_uniform
 from kernelmill.trace_schema import Verdict
 from tests.dataset.catalogue.independent import support
 
@@ -44,6 +44,25 @@ def test_top_p_counts_what_top_k_leaves() -> None:
     # Of 0.6 that two tokens hold, the first has two thirds: alone it reaches 0.6 of them.
     assert expected.allowed.tolist() == [[True, False, False, False]]
     assert expected.judge({"samples": torch.tensor([1])}).verdict is Verdict.INCORRECT_NUMERICAL
+
+
+@pytest.mark.parametrize("kept", [[0, 1], [6, 7], list(range(8))], ids=["the first", "the last", "all"])
+def test_which_of_equal_tokens_a_sampler_keeps_is_its_own_affair(kept: list[int]) -> None:
+    probs = torch.full((200, 8), 0.125, dtype=torch.float64)
+    expected = SamplingExpectation("samples", probs, {"top_k": torch.full((200,), 2)})
+    sampled = {"samples": torch.tensor(kept)[torch.arange(200) % len(kept)]}
+    assert expected.judge(sampled).verdict is None
+    assert all(ks_uniform(order) > FALSE_REJECT for order in expected.uniforms(sampled))
+
+
+def test_a_right_samplers_values_are_uniform_in_every_order() -> None:
+    torch.manual_seed(0)
+    probs = (torch.randn(4000, 100) * 2).double().softmax(-1)
+    expected = SamplingExpectation("samples", probs, {"top_p": torch.full((4000,), 0.9)})
+    sampled = {"samples": torch.multinomial(torch.where(expected.allowed, probs, 0.0), 1).flatten()}
+    orders = expected.uniforms(sampled)
+    assert len(orders) > 2
+    assert all(ks_uniform(order) > 1e-4 for order in orders)
 
 
 def test_min_p_is_a_share_of_the_largest() -> None:

@@ -43,6 +43,12 @@ SOURCES = {
     "zeros": (body("output.zero_()"), True, Verdict.INCORRECT_NUMERICAL, "rms error"),
     "nan": (body("output.fill_(float('nan'))"), True, Verdict.INCORRECT_NUMERICAL, "NaN"),
     "raises": (body("raise ValueError('no luck')"), True, Verdict.RUNTIME_ERROR, "ValueError: no luck"),
+    "raises_what_no_database_bears": (
+        body("raise ValueError('a\\0b\\ud800\\033[2Jc')"),
+        True,
+        Verdict.RUNTIME_ERROR,
+        "a\\x00b\\ud800\\x1b[2Jc",
+    ),
     "wrong_shape": (
         body("return hidden_states[:1]", arguments="hidden_states, weight"),
         False,

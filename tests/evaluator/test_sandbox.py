@@ -84,6 +84,17 @@ def test_its_environment_is_a_fixed_list(sandbox: Sandbox, monkeypatch: pytest.M
     assert "tell-no-one" not in sh(sandbox, "env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'")
 
 
+def test_it_may_open_few_files_and_leaves_no_memory_behind(sandbox: Sandbox) -> None:
+    assert sh(sandbox, "ulimit -n; ulimit -Hn; ulimit -c; ulimit -n 4096 2>/dev/null || echo refused").split() == [
+        *("512", "512", "0", "refused")
+    ]
+
+
+def test_what_it_prints_is_made_plain(sandbox: Sandbox) -> None:
+    printed = sh(sandbox, r"printf 'a\0b\033[2J\303\274\r\n\tc'")
+    assert printed == "a\\x00b\\x1b[2J\u00fc\\r\n\tc"
+
+
 def test_mounts_are_read_only_unless_said_otherwise(sandbox: Sandbox, tmp_path: Path) -> None:
     for name in ("in", "out"):
         (tmp_path / name).mkdir(mode=0o777)
