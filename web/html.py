@@ -111,7 +111,19 @@ def _make_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = ("times", "percent", "place", "gain", "milliseconds", "counts", "some", "day", "printable", "rate")
+    names = (
+        "times",
+        "between",
+        "percent",
+        "place",
+        "gain",
+        "milliseconds",
+        "counts",
+        "some",
+        "day",
+        "printable",
+        "rate",
+    )
     made.filters.update({name: getattr(wording, name) for name in names})
     made.filters.update(
         {"speedup": _speedup, "interval": interval, "breakable": _breakable, "pretty": _pretty, "fromjson": json.loads}

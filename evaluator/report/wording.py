@@ -36,8 +36,14 @@ def bounds(ratio: Ratio) -> str:
     """Its interval, † if it holds within its sessions only; exactly known ones have none."""
     if ratio.kind == "exact":
         return "exactly"
-    mark = " †" if ratio.kind == "within-session" else ""
-    return f"{times(ratio.lo).removesuffix('×')}–{times(ratio.hi).removesuffix('×')}{mark}"
+    return between(ratio.lo, ratio.hi) + (" †" if ratio.kind == "within-session" else "")
+
+
+def between(lo: float, hi: float) -> str:
+    """An interval of a ratio: 1.38–1.47. One that leaves everything open is not printed."""
+    if lo <= 0 and not isfinite(hi):
+        return "too few pairs for an interval"
+    return f"{times(lo).removesuffix('×')}–{times(hi).removesuffix('×')}"
 
 
 def percent(share: float | None) -> str:

@@ -162,6 +162,7 @@ def test_ratios_have_three_digits(ratio: float | None, text: str) -> None:
 def test_an_interval_says_what_it_covers() -> None:
     assert bounds(Ratio(1.5, 1.4, 1.6)) == "1.40–1.60"
     assert bounds(Ratio(1.5, 1.4, inf, "within-session")) == "1.40–∞ †"
+    assert bounds(Ratio(1.5, 0.0, inf, "within-session")) == "too few pairs for an interval †"
     assert bounds(ONE) == "exactly"
 
 
