@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from kernelmill.evaluator import JUDGE_VERSION
 from kernelmill.leaderboard import audit, tokens
@@ -89,39 +89,51 @@ def take_definition(connection: Connection, definition: Definition, origin: Orig
 
 def take_workloads(connection: Connection, definition: str, workloads: Sequence[Workload]) -> int:
     """Make these the definition's workloads, beside accepted proposals; how many of them are new, changed or gone."""
-    query = select(t.Workload.id, t.Workload.uuid).where(
-        t.Workload.definition == definition, t.Workload.is_current, t.Workload.origin == "dataset"
-    )
-    before = {row.uuid: row.id for row in connection.execute(query)}
-    gone = [number for uuid, number in before.items() if uuid not in {workload.uuid for workload in workloads}]
-    connection.execute(update(t.Workload).where(t.Workload.id.in_(gone)).values(is_current=False))
-    changed = (add_workload(connection, definition, position, each) for position, each in enumerate(workloads))
-    return len(gone) + sum(changed)
+    listed = {workload.uuid for workload in workloads}
+    own = t.Workload
+    of_dataset = select(own.id, own.uuid).where(own.definition == definition, own.is_current, own.origin == "dataset")
+    gone = [row.id for row in connection.execute(of_dataset) if row.uuid not in listed]
+    connection.execute(update(own).where(own.id.in_(gone)).values(is_current=False))
+    return len(gone) + add_workloads(connection, definition, dict(enumerate(workloads)))
 
 
-def add_workload(
-    connection: Connection, definition: str, position: int, workload: Workload, origin: Origin = "dataset"
-) -> bool:
-    """Make it the current one of its uuid; whether that changed anything."""
-    own, body = t.Workload, workload.model_dump_json(exclude_unset=True)
-    current = (own.definition == definition, own.uuid == workload.uuid, own.is_current)
-    if connection.execute(update(own).where(*current, own.body == body).values(position=position)).rowcount:
-        return False
-    connection.execute(update(own).where(*current).values(is_current=False))
-    connection.execute(
-        insert(own).values(
-            uuid=workload.uuid,
-            hash=workload.hash(),
-            definition=definition,
-            position=position,
-            split=workload.split or "public",
-            weight=workload.weight,
-            body=body,
-            origin=origin,
-            is_current=True,
-        )
-    )
-    return True
+def add_workloads(
+    connection: Connection, definition: str, workloads: Mapping[int, Workload], origin: Origin = "dataset"
+) -> int:
+    """Make each, by its position, the current one of its uuid; how many of them are new or changed."""
+    own = t.Workload
+    named = {each.uuid: (position, each) for position, each in workloads.items()}
+    query = select(own.id, own.uuid, own.body, own.position).where(own.definition == definition, own.is_current)
+    known = {row.uuid: row for row in connection.execute(query.where(own.uuid.in_(named)))}
+    fresh, replaced, moved = [], [], []
+    for uuid, (position, workload) in named.items():
+        before, body = known.get(uuid), workload.model_dump_json(exclude_unset=True)
+        if before is None or before.body != body:
+            fresh.append(_workload_row(definition, position, workload, origin, body))
+            replaced += [before.id] if before else []
+        elif before.position != position:
+            moved.append({"number": before.id, "place": position})
+    connection.execute(update(own).where(own.id.in_(replaced)).values(is_current=False))
+    if moved:
+        place = update(own).where(own.id == bindparam("number")).values(position=bindparam("place"))
+        connection.execute(place, moved)
+    if fresh:
+        connection.execute(insert(own), fresh)
+    return len(fresh)
+
+
+def _workload_row(definition: str, position: int, workload: Workload, origin: Origin, body: str) -> dict[str, object]:
+    return {
+        "uuid": workload.uuid,
+        "hash": workload.hash(),
+        "definition": definition,
+        "position": position,
+        "split": workload.split or "public",
+        "weight": workload.weight,
+        "body": body,
+        "origin": origin,
+        "is_current": True,
+    }
 
 
 def take_solution(connection: Connection, solution: Solution) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,8 +29,6 @@ PLAYER = "kernelmill.evaluator.tools.play"
 ALIGNMENT = 256
 LIMITS = Limits(memory_bytes=64 << 30, processes=4096, scratch_bytes=4 << 30, output_bytes=16 << 20)
 """A tool keeps much of what the program has a second time, and says a lot."""
-CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-"""Characters that could steer a terminal: what comes out of a sandbox is shown without them."""
 WORDS = ("==", '"')
 """What lines of the tools begin with; the other lines are the program's."""
 
@@ -63,7 +60,7 @@ class Stage:
             warmups,
             calls,
         )
-        done = self.sandbox.run(
+        return self.sandbox.run(
             [str(tool.path), *arguments, *self.sandbox.python(PLAYER)],
             mounts=[source, folder, *tool.mounts],
             env={**self.artifact.worker_env, **env},
@@ -71,7 +68,6 @@ class Stage:
             timeout_s=self.timeout_s,
             stdin=encode(order),
         )
-        return done._replace(output=CONTROL.sub("?", done.output))
 
     def _load(self, directory: str) -> Load:
         built = self.artifact

@@ -154,7 +154,7 @@ def test_foreign_words_cannot_steer_the_terminal() -> None:
     solution = Solution.model_validate(raw_solution(source="def run(x, w, out):\n    print('\\x1b[2Jgone')\n"))
     with stage.set_stage(solution, case_of(), Cpu(), sandbox="bwrap", timeout_s=60) as made:
         done = made.play(Tool(Path("/usr/bin/env"), ()), (), warmups=0, calls=1, env={})
-    assert done.output == "?[2Jgone\n"
+    assert done.output == "\\x1b[2Jgone\n"
 
 
 # profile

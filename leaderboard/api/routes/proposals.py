@@ -157,8 +157,8 @@ def _take_in(connection: Connection, proposal: ProposalRequest) -> None:
     name = definition.name if isinstance(definition, Definition) else definition
     if isinstance(definition, Definition):
         catalog.take_definition(connection, definition, "proposal")
-    for place, workload in enumerate(proposal.workloads or ()):
-        catalog.add_workload(connection, name, AFTER_ALL + place, workload, "proposal")
+    places = dict(enumerate(proposal.workloads or (), AFTER_ALL))
+    catalog.add_workloads(connection, name, places, "proposal")
     catalog.open_edition(connection)
 
 
