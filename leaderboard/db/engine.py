@@ -7,6 +7,7 @@ is on the disk when it returns (SQLite: synchronous=FULL; PostgreSQL: its defaul
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = _normal(url)
         self.engine = _engine(self.url)
+        self._turn = threading.Lock()
 
     @property
     def is_sqlite(self) -> bool:
@@ -51,10 +53,23 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """One transaction, kept whole or not at all. Raises DatabaseUnreachable."""
-        with _named(self.url), self.engine.connect() as plain:
+        with self._in_turn(), _named(self.url), self.engine.connect() as plain:
             connection = plain.execution_options(write=True)
             with connection.begin():
                 yield connection
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        """Writers of one process wait for SQLite's lock here: SQLite has them sleep and look again, ever longer."""
+        if not self.is_sqlite:
+            yield
+            return
+        if not self._turn.acquire(timeout=BUSY_S):
+            raise DatabaseUnreachable(f"{self.url.get_backend_name()} does not answer (others write for {BUSY_S:g} s)")
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def ping(self) -> None:
         with self.read() as connection:
