@@ -111,20 +111,9 @@ def _make_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = (
-        "times",
-        "between",
-        "percent",
-        "place",
-        "gain",
-        "milliseconds",
-        "counts",
-        "some",
-        "day",
-        "printable",
-        "rate",
-    )
-    made.filters.update({name: getattr(wording, name) for name in names})
+    numbers = ("times", "between", "percent", "gain", "milliseconds", "rate")
+    words = ("place", "counts", "some", "day", "printable")
+    made.filters.update({name: getattr(wording, name) for name in (*numbers, *words)})
     made.filters.update(
         {"speedup": _speedup, "interval": interval, "breakable": _breakable, "pretty": _pretty, "fromjson": json.loads}
     )

@@ -46,6 +46,16 @@ def test_a_second_sync_changes_nothing(world: World) -> None:
     assert (done.definitions, done.workloads, done.solutions, done.edition) == (0, 0, 0, None)
 
 
+def test_workloads_stand_in_the_order_of_their_file_and_moving_one_changes_no_score(world: World) -> None:
+    listed = list(world.dataset.workloads(world.dataset.definitions[DEFINITION]))
+    with world.database.write() as connection:
+        assert catalog.take_workloads(connection, DEFINITION, listed[::-1]) == 0
+        own = t.Workload
+        query = select(own.uuid).where(own.definition == DEFINITION, own.is_current).order_by(own.position)
+        assert list(connection.scalars(query)) == [each.uuid for each in listed[::-1]]
+        assert catalog.open_edition(connection) is None
+
+
 def test_a_new_workload_opens_an_edition_and_the_old_board_stays_as_it_was(world: World) -> None:
     judged(world, "PASSED 2.0", "one")
     before = world.get(f"/api/v1/leaderboard?definition={DEFINITION}").json()

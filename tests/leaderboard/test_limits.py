@@ -7,6 +7,8 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,6 +19,7 @@ from httpx2 import Response
 from kernelmill.leaderboard import events, views
 from kernelmill.leaderboard.api.app import create_app
 from kernelmill.leaderboard.api.watchman import HEADERS
+from kernelmill.leaderboard.db import engine
 from kernelmill.leaderboard.db.engine import Database, DatabaseUnreachable
 from kernelmill.leaderboard.log import JsonLines
 from tests.leaderboard.live import served
@@ -361,3 +364,17 @@ def test_no_secret_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> 
     assert any(json.loads(line).get("route") == "/api/v1/submissions" for line in lines), "requests are logged"
     for secret in [*secrets, wrong, *(token.removeprefix("km_") for token in secrets)]:
         assert not any(secret in line for line in lines)
+
+
+def test_who_waits_for_other_writers_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "BUSY_S", 0.1)
+    database = Database(f"sqlite:///{tmp_path / 'busy.db'}")
+    with (
+        database.write(),
+        ThreadPoolExecutor(1) as pool,
+        pytest.raises(DatabaseUnreachable, match="others write"),
+    ):
+        pool.submit(lambda: database.write().__enter__()).result(timeout=30)
+    with database.write() as connection:
+        assert connection.exec_driver_sql("select 1").scalar() == 1
+    database.close()
